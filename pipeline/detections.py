@@ -1,0 +1,68 @@
+"""What a detector found in one frame, as a struct of arrays."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNTRACKED = -1
+"""Track id of a detection that no confirmed track claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """Boxes with scores, classes and (after tracking) identities.
+
+    All arrays have the same length n. Boxes are in pixels of the captured image.
+    """
+
+    xyxy: NDArray[np.float32]
+    """(n, 4): x1, y1, x2, y2, box edges in pixels."""
+    score: NDArray[np.float32]
+    """(n,) in 0..1."""
+    class_id: NDArray[np.int32]
+    """(n,) index into the model's class names."""
+    track_id: NDArray[np.int64]
+    """(n,) identity, unique in its stream; -1 is not (yet) a confirmed track."""
+    truncated: int = 0
+    """How many more there were, cut by ``max_detections`` after NMS."""
+
+    def __post_init__(self) -> None:
+        """Check that the shapes agree."""
+        n = len(self.xyxy)
+        if self.xyxy.shape != (n, 4):
+            raise ValueError(f"xyxy: expected shape (n, 4), got {self.xyxy.shape}")
+        for name in ("score", "class_id", "track_id"):
+            shape = getattr(self, name).shape
+            if shape != (n,):
+                raise ValueError(f"{name}: expected shape ({n},), got {shape}")
+
+    def __len__(self) -> int:
+        return len(self.xyxy)
+
+    @classmethod
+    def empty(cls) -> "Detections":
+        """No detections."""
+        return cls.of(np.empty((0, 4)), np.empty(0), np.empty(0))
+
+    @classmethod
+    def of(
+        cls,
+        xyxy: NDArray[np.generic],
+        score: NDArray[np.generic],
+        class_id: NDArray[np.generic],
+        *,
+        truncated: int = 0,
+    ) -> "Detections":
+        """Untracked detections from arrays of any numeric type."""
+        return cls(
+            np.asarray(xyxy, np.float32).reshape(-1, 4),
+            np.asarray(score, np.float32),
+            np.asarray(class_id, np.int32),
+            np.full(len(xyxy), UNTRACKED, np.int64),
+            truncated,
+        )
+
+    def tracked(self, track_id: NDArray[np.int64]) -> "Detections":
+        """The same detections with identities."""
+        return replace(self, track_id=np.asarray(track_id, np.int64))

@@ -1,0 +1,78 @@
+"""What the pipeline expects of a source of frames."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from edgepipe.pipeline.frame import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """What is known of a source once it is open."""
+
+    uri: str
+    width: int
+    height: int
+    fps: float | None
+    """Nominal frames per second; None when the source does not say."""
+    codec: str
+    """Name of the codec, ``raw`` for uncompressed."""
+    live: bool
+    """True for a camera: frames come when they come and cannot be waited for."""
+    input_hash: str | None = None
+    """sha256 of the file's bytes, None when the source is not one file."""
+
+
+class Arrival(NamedTuple):
+    """A frame that the source has, not yet decoded."""
+
+    index: int
+    """Counts up from 0; a loop goes on counting."""
+    pts_ns: int | None
+    """Media time since the recording began, going on over loops; None without."""
+
+
+class Source(Protocol):
+    """One opened camera or recording.
+
+    The work is in two steps, because only the first is cheap: :meth:`next_arrival`
+    finds the next frame (a demuxer's packet, a file name, a counter), :meth:`decode`
+    makes pixels of it. Both may be called from different threads, never both at once
+    for one source beyond that: one caller for each.
+    """
+
+    @property
+    def info(self) -> SourceInfo:
+        """Size, rate and codec."""
+        ...
+
+    def next_arrival(self) -> Arrival | None:
+        """The next frame in presentation order, or None at the end.
+
+        Raises:
+            InputError: The source cannot be read any further.
+        """
+        ...
+
+    def decode(self, index: int) -> Picture:
+        """Decode the frame of that arrival; indices only go up and may skip.
+
+        Skipped frames are decoded and discarded where later ones refer to them.
+
+        Raises:
+            DamagedError: This frame has no usable picture; later ones may.
+        """
+        ...
+
+    @property
+    def end_state(self) -> tuple[str, str]:
+        """After the end: (``ended`` or ``truncated``, detail for people)."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; calling it again does nothing."""
+        ...
+
+
+class DamagedError(Exception):
+    """The frame cannot be decoded to a picture fit to look at."""

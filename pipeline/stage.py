@@ -1,0 +1,60 @@
+"""What the pipeline expects of a stage and of a sink."""
+
+from typing import Protocol
+
+from edgepipe.pipeline.frame import Frame
+
+
+class Stage(Protocol):
+    """One named step. Any object with these members is a stage.
+
+    A stateless stage may be called from several workers at once, on different frames.
+    A stateful stage (one instance per stream) is called for one frame at a time, in
+    the order of ``frame.sequence``; frames that were dropped on the way are simply
+    not there, and the jump in ``sequence`` says how many.
+    """
+
+    @property
+    def name(self) -> str:
+        """Unique within a pipeline; used in logs, metrics and errors."""
+        ...
+
+    def process(self, frame: Frame, worker: int) -> Frame:
+        """Return the frame with this stage's work added.
+
+        ``worker`` is the slot of the resource that runs it, from 0: an index for
+        per-worker scratch memory and inference requests.
+
+        Raises:
+            FrameError: This frame cannot be used; the pipeline goes on.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release everything; calling it again does nothing."""
+        ...
+
+
+class FrameError(Exception):
+    """A stage gives up one frame. ``reason`` is a word of the closed list."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class Sink(Protocol):
+    """Where results leave: one instance serves all streams, one frame at a time."""
+
+    @property
+    def name(self) -> str:
+        """Unique within a pipeline; used in logs and errors."""
+        ...
+
+    def write(self, frame: Frame, now_ns: int) -> None:
+        """Take one delivered frame. May raise anything: failures are counted."""
+        ...
+
+    def close(self) -> None:
+        """Flush and release; calling it again does nothing."""
+        ...
