@@ -15,6 +15,11 @@ class Slot:
     index: int
     array: NDArray[np.uint8]
     """(height, width, 3), C-contiguous, in the model's colour order."""
+    ring: "BufferRing"
+
+    def give_back(self) -> None:
+        """Return the slot to its ring."""
+        self.ring.give_back(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class BufferRing:
         # Zeroed on purpose: the pages are touched here and not on the first frames.
         memory = np.zeros((capacity, height, width, 3), np.uint8)
         memory[...] = 0
-        self._slots = tuple(Slot(i, memory[i]) for i in range(capacity))
+        self._slots = tuple(Slot(i, memory[i], self) for i in range(capacity))
         self._free = deque(self._slots)
         self._is_lent = [False] * capacity
         self._peak_lent = 0

@@ -1,0 +1,63 @@
+"""Everything edgepipe must know about a model that its file does not say."""
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class ColorOrder(Enum):
+    """Channel order of the network's input."""
+
+    BGR = "bgr"
+    RGB = "rgb"
+
+
+class Align(Enum):
+    """Where the letterbox puts the image inside the network's input."""
+
+    CENTER = "center"
+    TOP_LEFT = "top_left"
+    STRETCH = "stretch"
+    """No letterbox: each axis is scaled to fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """One ONNX file of a model."""
+
+    precision: str
+    """``int8`` or ``fp32``."""
+    path: Path
+    sha256: str | None
+    """Expected hash of the file; None for a user's file without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """One detector: its files, its input and its head."""
+
+    name: str
+    files: tuple[ModelFile, ...]
+    input_name: str
+    height: int
+    """Network input height in pixels."""
+    width: int
+    color: ColorOrder
+    mean: tuple[float, float, float]
+    """Subtracted per channel, in the network's channel order, on the 0..255 scale."""
+    std: tuple[float, float, float]
+    """Divided by afterwards, in the network's channel order, on the 0..255 scale."""
+    align: Align
+    pad_value: tuple[int, int, int]
+    """Fill of the letterbox, in the network's channel order."""
+    head: str
+    """Name of the decoder in ``models.heads``."""
+    outputs: tuple[str, ...]
+    """Output tensor names in the order in which the head wants them."""
+    class_names: tuple[str, ...]
+    score_threshold: float
+    iou_threshold: float
+    max_detections: int
+    class_agnostic: bool
+    licence: str
+    provenance: str

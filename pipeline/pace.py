@@ -1,0 +1,39 @@
+"""From media time to monotonic time: when a frame counts as captured."""
+
+from enum import Enum
+
+
+class Pace(Enum):
+    """How fast a recording is played."""
+
+    REALTIME = "realtime"
+    """As it was recorded: frames appear when a camera would have delivered them."""
+    FAST = "fast"
+    """As fast as the pipeline takes them: the source waits for credits."""
+
+
+class MediaClock:
+    """Maps the media time of one stream to the monotonic clock.
+
+    ``REALTIME`` fixes the epoch at the first frame. A source that may be made to wait
+    (``yields``) moves its epoch by the time it was kept waiting, as a paused player
+    does; one that may not keeps its schedule, as a camera does, and a frame that is
+    looked at late was still captured when it was due.
+    """
+
+    def __init__(self, pace: Pace, *, yields: bool) -> None:
+        self._pace = pace
+        self._yields = yields
+        self._epoch_ns: int | None = None
+
+    def capture_ns(self, pts_ns: int | None, now_ns: int) -> int:
+        """When the frame with this media time is (or was) captured."""
+        if self._pace is Pace.FAST or pts_ns is None:
+            return now_ns
+        if self._epoch_ns is None:
+            self._epoch_ns = now_ns - pts_ns
+        due_ns = self._epoch_ns + pts_ns
+        if self._yields and due_ns < now_ns:
+            self._epoch_ns += now_ns - due_ns
+            return now_ns
+        return due_ns

@@ -1,0 +1,412 @@
+"""Carries the scheduler's decisions out: threads, sources, stages and the books.
+
+Frames enter in one place (:meth:`Runtime._arrive`) and leave in one place
+(:meth:`Runtime._leave`). Everything that decides is in ``scheduler``; everything that
+works is in a stage. What is left here is waiting, calling and keeping count.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Event, Lock, Semaphore, Thread, current_thread
+
+from edgepipe.errors import EdgepipeError, StageError
+from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.ledger import Account, Ledger
+from edgepipe.pipeline.pace import MediaClock, Pace
+from edgepipe.pipeline.source import Arrival, Source
+from edgepipe.pipeline.stage import FrameError, Stage
+from edgepipe.scheduler.core import Scheduler
+from edgepipe.scheduler.events import (
+    Action,
+    FrameArrived,
+    Grant,
+    JobDone,
+    JobFailed,
+    Leave,
+    Start,
+    Stop,
+)
+from edgepipe.scheduler.events import Event as CoreEvent
+from edgepipe.scheduler.fates import Fate, Reason
+from edgepipe.scheduler.job import StreamSpec
+from edgepipe.telemetry.clock import Clock
+from edgepipe.telemetry.records import FrameRecord, SourceRecord, Span
+
+log = logging.getLogger("edgepipe")
+
+FAILURES = frozenset({Reason.STAGE_ERROR, Reason.BAD_OUTPUT, Reason.HUNG})
+"""Reasons for which something broke; all others are drops, made on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """One stream, ready to run. The runtime closes nothing: its maker does."""
+
+    spec: StreamSpec
+    source: Source
+    stages: tuple[tuple[Stage, ...], ...]
+    """For each of the spec's steps, the stages that it runs."""
+    deadline_ns: int
+    """Time allowed from capture to delivery."""
+    pace: Pace
+
+    def __post_init__(self) -> None:
+        """Refuse a plan whose steps and stages do not match."""
+        if len(self.stages) != len(self.spec.steps) or not all(self.stages):
+            raise ValueError(f"stream {self.spec.id!r}: every step needs its stages")
+
+
+class _Travelling:
+    """A frame in flight with the spans recorded so far."""
+
+    __slots__ = ("frame", "ready_ns", "spans")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.ready_ns = frame.capture_ns
+        self.spans: list[Span] = []
+
+
+class _Stream:
+    """What the runtime keeps for one stream while it runs."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self.plan = plan
+        self.frames: dict[int, _Travelling] = {}
+        self.credits = Semaphore(0)
+        self.ended: SourceRecord | None = None
+
+
+class Runtime:
+    """Runs streams on worker threads, one thread for each slot of each resource.
+
+    ``on_record`` is called once for every frame that leaves, by whichever thread made
+    it leave, under the runtime's lock: it must be quick and must not raise.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[StreamPlan],
+        scheduler: Scheduler,
+        resources: Mapping[str, int],
+        clock: Clock,
+        on_record: Callable[[FrameRecord], None],
+    ) -> None:
+        self._streams = {plan.spec.id: _Stream(plan) for plan in plans}
+        self._scheduler = scheduler
+        self._clock = clock
+        self._on_record = on_record
+        self._ledger = Ledger(list(self._streams))
+        self._lock = Lock()
+        self._starts: dict[str, SimpleQueue[Start | None]] = {
+            name: SimpleQueue() for name in resources
+        }
+        self._sources_stop = Event()
+        self._idle = Event()
+        self._closed = False
+        self._measure_from_ns = 0
+        self._crash: BaseException | None = None
+        self._stage_errors: dict[str, tuple[int, str]] = {}
+        # Daemons: a stage stuck in native code must not keep the process alive after
+        # stop() has named it.
+        self._workers = [
+            Thread(
+                target=self._guard,
+                args=(self._work, resource, worker),
+                name=f"edgepipe-{resource}-{worker}",
+                daemon=True,
+            )
+            for resource, slots in resources.items()
+            for worker in range(slots)
+        ]
+        self._pumps = [
+            Thread(
+                target=self._guard,
+                args=(self._pump, stream),
+                name=f"edgepipe-source-{name}",
+                daemon=True,
+            )
+            for name, stream in self._streams.items()
+        ]
+
+    # --- life cycle ---------------------------------------------------------------
+
+    def start(self, warm_up_ns: int = 0) -> None:
+        """Start all threads. Frames captured in the first ``warm_up_ns`` are apart."""
+        self._measure_from_ns = self._clock.now_ns() + warm_up_ns
+        for grant in self._scheduler.initial_grants():
+            self._streams[grant.stream].credits.release(grant.credits)
+        for thread in (*self._workers, *self._pumps):
+            thread.start()
+
+    @property
+    def measure_from_ns(self) -> int:
+        """Frames captured before this moment are warm-up."""
+        return self._measure_from_ns
+
+    def drain(self) -> None:
+        """Ask the sources to stop; frames in flight go on to their ends."""
+        self._sources_stop.set()
+        for stream in self._streams.values():
+            stream.credits.release()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all sources have ended and no frame is in flight.
+
+        Raises:
+            Exception: A thread of the runtime itself failed; that is a bug.
+        """
+        idle = self._idle.wait(timeout_s)
+        if self._crash is not None:
+            raise self._crash
+        return idle
+
+    def stop(self, within_s: float = 5.0) -> list[str]:
+        """Stop now: what waits is dropped, what runs may finish for ``within_s``.
+
+        Safe to call twice, from any thread and in any state. Returns the names of
+        threads that were still stuck in a stage or source; their frames count as
+        failed with the reason ``hung``.
+        """
+        give_up_ns = self._clock.now_ns() + int(within_s * 1e9)
+        self.drain()
+        with self._lock:
+            now_ns = self._clock.now_ns()
+            self._carry_out(now_ns, self._scheduler.handle(now_ns, Stop()), None)
+        for queue, slots in self._slots_by_queue():
+            for _ in range(slots):
+                queue.put(None)
+        stuck = [
+            thread.name
+            for thread in (*self._pumps, *self._workers)
+            if not self._joined(thread, give_up_ns)
+        ]
+        with self._lock:
+            self._closed = True
+            for stream in self._streams.values():
+                for sequence in list(stream.frames):
+                    self._leave(
+                        self._clock.now_ns(),
+                        Leave(stream.plan.spec.id, sequence, Fate.FAILED, Reason.HUNG),
+                    )
+        self._idle.set()
+        return stuck
+
+    def _slots_by_queue(self) -> list[tuple["SimpleQueue[Start | None]", int]]:
+        names = [thread.name.rsplit("-", 1)[0] for thread in self._workers]
+        return [
+            (queue, names.count(f"edgepipe-{resource}"))
+            for resource, queue in self._starts.items()
+        ]
+
+    def _joined(self, thread: Thread, give_up_ns: int) -> bool:
+        if thread is current_thread() or thread.ident is None:
+            return True  # a stage called stop(), or start() never came this far
+        thread.join(max(0.0, (give_up_ns - self._clock.now_ns()) / 1e9))
+        return not thread.is_alive()
+
+    # --- what is known ------------------------------------------------------------
+
+    def account(self, stream: str, *, warm_up: bool = False) -> Account:
+        """One stream's books now."""
+        with self._lock:
+            return self._ledger.account(stream, warm_up=warm_up)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every captured frame is accounted for at this instant."""
+        with self._lock:
+            return self._ledger.balanced
+
+    def source_records(self) -> list[SourceRecord]:
+        """How the sources ended; those that still run are missing."""
+        return [s.ended for s in self._streams.values() if s.ended is not None]
+
+    def stage_errors(self) -> dict[str, tuple[int, str]]:
+        """For each stage that raised: how often, and the first error in words."""
+        with self._lock:
+            return dict(self._stage_errors)
+
+    # --- threads --------------------------------------------------------------------
+
+    def _guard(self, body: Callable[..., None], *args: object) -> None:
+        """Top of every thread: a bug in the runtime ends the run, loudly."""
+        try:
+            body(*args)
+        except Exception as error:  # the edge of a thread: kept for wait() to raise
+            log.exception("%s failed", current_thread().name)
+            self._crash = error
+            self.drain()
+            self._idle.set()
+
+    def _pump(self, stream: _Stream) -> None:
+        """Feed one source's frames to the scheduler until it ends or is stopped."""
+        plan, state, detail = stream.plan, "stopped", ""
+        yields = plan.spec.credits
+        media = MediaClock(plan.pace, yields=yields)
+        try:
+            while not self._sources_stop.is_set():
+                if yields:
+                    stream.credits.acquire()
+                    if self._sources_stop.is_set():
+                        break
+                arrival = plan.source.next_arrival()
+                if arrival is None:
+                    state, detail = plan.source.end_state
+                    break
+                capture_ns = media.capture_ns(arrival.pts_ns, self._clock.now_ns())
+                if self._clock.wait_until(capture_ns, self._sources_stop):
+                    break
+                self._arrive(stream, arrival, capture_ns)
+        except EdgepipeError as error:
+            state, detail = "failed", str(error)
+            log.error("stream %s: %s", plan.spec.id, error)
+        info = plan.source.info
+        with self._lock:
+            stream.ended = SourceRecord(
+                plan.spec.id, info.uri, state, detail, info.input_hash
+            )
+            self._check_idle()
+
+    def _work(self, resource: str, worker: int) -> None:
+        """Run jobs of one resource until told to stop."""
+        queue = self._starts[resource]
+        start: Start | None = None
+        while True:
+            if start is None:
+                start = queue.get()
+                if start is None:
+                    return
+            event = self._run(start, worker)
+            with self._lock:
+                if self._closed:
+                    return
+                now_ns = self._clock.now_ns()
+                actions = self._scheduler.handle(now_ns, event)
+                # The next job of this resource is taken over at once: no hand-off.
+                start = self._carry_out(now_ns, actions, resource)
+
+    def _run(self, start: Start, worker: int) -> CoreEvent:
+        """Take one frame through one step."""
+        job, clock = start.job, self._clock
+        stream = self._streams[job.stream]
+        travelling = stream.frames[job.sequence]
+        begun_ns = before_ns = clock.now_ns()
+        if start.latest_start_ns is not None and begun_ns > start.latest_start_ns:
+            return JobFailed(job, Fate.DROPPED, Reason.DOOMED)
+        frame, ready_ns = travelling.frame, travelling.ready_ns
+        for stage in stream.plan.stages[job.step]:
+            error: Exception | None = None
+            try:
+                frame = stage.process(frame, worker)
+            except Exception as caught:  # the stage's edge: one frame fails, not all
+                error = caught
+            after_ns = clock.now_ns()
+            travelling.spans.append(
+                Span(stage.name, ready_ns, before_ns, after_ns, job.resource, worker)
+            )
+            travelling.frame = frame
+            if error is not None:
+                return self._failed(start, stage, error)
+            ready_ns = before_ns = after_ns
+        travelling.ready_ns = ready_ns
+        return JobDone(job, ready_ns - begun_ns)
+
+    def _failed(self, start: Start, stage: Stage, error: Exception) -> JobFailed:
+        """Turn what a stage raised into the frame's fate."""
+        job = start.job
+        if isinstance(error, FrameError):
+            reason = Reason(error.reason)
+            if reason not in FAILURES:
+                return JobFailed(job, Fate.DROPPED, reason)
+        else:
+            reason = Reason.STAGE_ERROR
+        with self._lock:
+            count, first = self._stage_errors.get(stage.name, (0, ""))
+            self._stage_errors[stage.name] = (count + 1, first or repr(error))
+        if count == 0:
+            wrapped = StageError(stage.name, job.stream, job.sequence)
+            wrapped.__cause__ = error
+            log.error("%s", wrapped, exc_info=wrapped)
+        return JobFailed(job, Fate.FAILED, reason)
+
+    # --- the way in, the decisions, the way out ---------------------------------------
+
+    def _arrive(self, stream: _Stream, arrival: Arrival, capture_ns: int) -> None:
+        """The one way in: a captured frame is booked and shown to the scheduler."""
+        spec = stream.plan.spec
+        frame = Frame(
+            spec.id,
+            arrival.index,
+            capture_ns,
+            capture_ns + stream.plan.deadline_ns,
+            arrival.pts_ns,
+            warm_up=capture_ns < self._measure_from_ns,
+        )
+        event = FrameArrived(spec.id, frame.sequence, frame.deadline_ns)
+        with self._lock:
+            if self._closed:
+                return
+            self._ledger.captured(spec.id, frame.sequence, warm_up=frame.warm_up)
+            stream.frames[frame.sequence] = _Travelling(frame)
+            now_ns = self._clock.now_ns()
+            self._carry_out(now_ns, self._scheduler.handle(now_ns, event), None)
+
+    def _carry_out(
+        self, now_ns: int, actions: Sequence[Action], own: str | None
+    ) -> Start | None:
+        """Do what was decided; return a start for the resource ``own``, if any."""
+        mine: Start | None = None
+        for action in actions:
+            if isinstance(action, Start):
+                if mine is None and action.job.resource == own:
+                    mine = action
+                else:
+                    self._starts[action.job.resource].put(action)
+            elif isinstance(action, Grant):
+                self._streams[action.stream].credits.release(action.credits)
+            else:
+                self._leave(now_ns, action)
+        return mine
+
+    def _leave(self, now_ns: int, leave: Leave) -> None:
+        """The one way out: buffers go back, the books and the record are written."""
+        stream = self._streams[leave.stream]
+        travelling = stream.frames.pop(leave.sequence)
+        frame, spans = travelling.frame, travelling.spans
+        fate, done_ns = leave.fate, now_ns
+        if fate is None:
+            done_ns = spans[-1].end_ns
+            fate = Fate.COMPLETED if done_ns <= frame.deadline_ns else Fate.LATE
+        if frame.tensor is not None and leave.reason is not Reason.HUNG:
+            frame.tensor.give_back()  # a hung stage may still be writing into it
+        self._ledger.fate(
+            leave.stream, leave.sequence, fate, leave.reason, warm_up=frame.warm_up
+        )
+        found = frame.detections
+        self._on_record(
+            FrameRecord(
+                frame.stream,
+                frame.sequence,
+                frame.capture_ns,
+                frame.pts_ns,
+                frame.deadline_ns,
+                fate.value,
+                leave.reason.value if leave.reason is not None else "",
+                spans[-1].stage if spans else "",
+                done_ns,
+                frame.warm_up,
+                frame.variant,
+                frame.batch,
+                len(found) if found is not None else 0,
+                found.truncated if found is not None else 0,
+                tuple(spans),
+            )
+        )
+        self._check_idle()
+
+    def _check_idle(self) -> None:
+        if all(s.ended is not None and not s.frames for s in self._streams.values()):
+            self._idle.set()

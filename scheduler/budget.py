@@ -1,0 +1,36 @@
+"""How long a step will take, estimated from how long it took."""
+
+from bisect import bisect_left, insort
+from collections import deque
+
+
+class ServiceTimes:
+    """A low quantile of the last ``window`` service times of one step.
+
+    The optimistic quantile is deliberate: the estimate is used to give frames up, and
+    a frame must only be given up when it could not even finish on a good day.
+    """
+
+    def __init__(self, window: int = 64, quantile_percent: int = 25) -> None:
+        if window < 1:
+            raise ValueError(f"window must be at least 1, got {window}")
+        if not 0 <= quantile_percent <= 100:
+            raise ValueError(f"quantile_percent must be 0..100, got {quantile_percent}")
+        self._window = window
+        self._quantile_percent = quantile_percent
+        self._recent: deque[int] = deque()
+        self._sorted: list[int] = []
+
+    def observe(self, service_ns: int) -> None:
+        """Add one measured service time."""
+        if len(self._recent) == self._window:
+            oldest = self._recent.popleft()
+            del self._sorted[bisect_left(self._sorted, oldest)]
+        self._recent.append(service_ns)
+        insort(self._sorted, service_ns)
+
+    def estimate_ns(self) -> int:
+        """The quantile; 0 while nothing has been observed."""
+        if not self._sorted:
+            return 0
+        return self._sorted[(len(self._sorted) - 1) * self._quantile_percent // 100]
