@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event, Lock, Semaphore, Thread, current_thread
 
-from edgepipe.errors import EdgepipeError, StageError
+from edgepipe.errors import EdgepipeError, StageError, StoppedError
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.ledger import Account, Ledger
 from edgepipe.pipeline.pace import MediaClock, Pace
@@ -83,7 +83,7 @@ class Runtime:
     """Runs streams on worker threads, one thread for each slot of each resource.
 
     ``on_record`` is called once for every frame that leaves, by whichever thread made
-    it leave, under the runtime's lock: it must be quick and must not raise.
+    it leave, under the runtime's lock: it must be quick. If it raises, that is counted.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class Runtime:
         self._closed = False
         self._measure_from_ns = 0
         self._crash: BaseException | None = None
+        self._lost_records = 0
         self._stage_errors: dict[str, tuple[int, str]] = {}
         # Daemons: a stage stuck in native code must not keep the process alive after
         # stop() has named it.
@@ -135,6 +136,8 @@ class Runtime:
 
     def start(self, warm_up_ns: int = 0) -> None:
         """Start all threads. Frames captured in the first ``warm_up_ns`` are apart."""
+        if self._closed:
+            raise StoppedError("the pipeline has been stopped and cannot start again")
         self._measure_from_ns = self._clock.now_ns() + warm_up_ns
         for grant in self._scheduler.initial_grants():
             self._streams[grant.stream].credits.release(grant.credits)
@@ -183,14 +186,16 @@ class Runtime:
             for thread in (*self._pumps, *self._workers)
             if not self._joined(thread, give_up_ns)
         ]
+        # Without a stuck thread, what is left is the frame whose stage called stop().
+        fate, reason = (
+            (Fate.FAILED, Reason.HUNG) if stuck else (Fate.DROPPED, Reason.SHUTDOWN)
+        )
         with self._lock:
             self._closed = True
-            for stream in self._streams.values():
+            now_ns = self._clock.now_ns()
+            for name, stream in self._streams.items():
                 for sequence in list(stream.frames):
-                    self._leave(
-                        self._clock.now_ns(),
-                        Leave(stream.plan.spec.id, sequence, Fate.FAILED, Reason.HUNG),
-                    )
+                    self._leave(now_ns, Leave(name, sequence, fate, reason))
         self._idle.set()
         return stuck
 
@@ -228,6 +233,11 @@ class Runtime:
         """For each stage that raised: how often, and the first error in words."""
         with self._lock:
             return dict(self._stage_errors)
+
+    @property
+    def lost_records(self) -> int:
+        """Records that ``on_record`` could not take."""
+        return self._lost_records
 
     # --- threads --------------------------------------------------------------------
 
@@ -292,7 +302,9 @@ class Runtime:
         """Take one frame through one step."""
         job, clock = start.job, self._clock
         stream = self._streams[job.stream]
-        travelling = stream.frames[job.sequence]
+        travelling = stream.frames.get(job.sequence)
+        if travelling is None:  # stop() gave up on it; nobody will look at the answer
+            return JobFailed(job, Fate.FAILED, Reason.HUNG)
         begun_ns = before_ns = clock.now_ns()
         if start.latest_start_ns is not None and begun_ns > start.latest_start_ns:
             return JobFailed(job, Fate.DROPPED, Reason.DOOMED)
@@ -386,25 +398,29 @@ class Runtime:
             leave.stream, leave.sequence, fate, leave.reason, warm_up=frame.warm_up
         )
         found = frame.detections
-        self._on_record(
-            FrameRecord(
-                frame.stream,
-                frame.sequence,
-                frame.capture_ns,
-                frame.pts_ns,
-                frame.deadline_ns,
-                fate.value,
-                leave.reason.value if leave.reason is not None else "",
-                spans[-1].stage if spans else "",
-                done_ns,
-                frame.warm_up,
-                frame.variant,
-                frame.batch,
-                len(found) if found is not None else 0,
-                found.truncated if found is not None else 0,
-                tuple(spans),
-            )
+        record = FrameRecord(
+            frame.stream,
+            frame.sequence,
+            frame.capture_ns,
+            frame.pts_ns,
+            frame.deadline_ns,
+            fate.value,
+            leave.reason.value if leave.reason is not None else "",
+            spans[-1].stage if spans else "",
+            done_ns,
+            frame.warm_up,
+            frame.variant,
+            frame.batch,
+            len(found) if found is not None else 0,
+            found.truncated if found is not None else 0,
+            tuple(spans),
         )
+        try:
+            self._on_record(record)
+        except Exception:  # telemetry's edge: it may fail, the pipeline goes on
+            self._lost_records += 1
+            if self._lost_records == 1:
+                log.exception("a frame record was lost; more will only be counted")
         self._check_idle()
 
     def _check_idle(self) -> None:

@@ -20,7 +20,7 @@ HEADER = """\
 
 def resolve() -> str:
     """Return uv's resolution as requirement lines."""
-    uv = Path(sys.executable).with_name("uv")
+    uv = str(Path(sys.executable).with_name("uv"))
     command = [uv, "pip", "compile", "pyproject.toml", "--universal", "--upgrade"]
     command += ["--python-version=3.10", "--no-python-downloads", "--quiet"]
     command += ["--extra=models", "--extra=samples", "--group=dev"]
@@ -34,7 +34,7 @@ def without_scope(line: str) -> str:
     """Drop from a line's marker what holds for the whole file."""
     requirement, _, marker = line.partition(" ; ")
     clauses = [c for c in marker.split(" and ") if c and c not in SCOPE]
-    return " ; ".join([requirement, " and ".join(clauses)] if clauses else [requirement])
+    return f"{requirement} ; {' and '.join(clauses)}" if clauses else requirement
 
 
 def main() -> None:

@@ -1,0 +1,86 @@
+"""What a finished run tells about itself, beside its frames."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from edgepipe.telemetry.records import SourceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """One stream and what the ledger counted for it, warm-up included."""
+
+    stream: str
+    criticality: str
+    deadline_ns: int
+    """From capture to delivery: a length of time."""
+    captured: int
+    in_flight: int
+    """Frames without a fate when the run ended."""
+    fates: Mapping[str, int]
+    """Frames by ``completed``, ``late``, ``dropped:<reason>``, ``failed:<reason>``."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every captured frame has exactly one fate or is in flight."""
+        return self.captured == sum(self.fates.values()) + self.in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderFacts:
+    """What became of the frame records on their way to the disk."""
+
+    written: int
+    lost: int
+    """Records that the log has not: the disk could not keep up or was full."""
+    write_failures: int
+    """Attempts to write that failed; the records were tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Everything that a summary needs and the frame records do not say."""
+
+    command: str
+    """The verb: ``run``, ``bench``, ..."""
+    started: datetime
+    """Wall time with its zone; for people and file names only."""
+    measured_from_ns: int
+    """Monotonic time at which the warm-up was over."""
+    measured_until_ns: int
+    """Monotonic time at which the last frame was let in or the run was stopped."""
+    warm_up_ns: int
+    asked_ns: int | None
+    """Measured time that was asked for; None for "until the sources end"."""
+    streams: Sequence[StreamFacts]
+    sources: Sequence[SourceRecord]
+    engine: Mapping[str, Any] | None
+    """What was loaded, by name; None when no stage infers."""
+    model: Mapping[str, Any] | None
+    resources: Mapping[str, int]
+    """Slots by resource name."""
+    ledger_balanced: bool
+    """What the ledger says of itself; the streams' counts are checked as well."""
+    forced_stop: str
+    """Why the pipeline had to be stopped by force; empty after a clean stop."""
+    config_hash: str
+    environment: Mapping[str, Any]
+    """From ``environment.collect_environment``."""
+    process: Mapping[str, Any]
+    """From ``process.ProcessSampler.summary``."""
+    recorder: RecorderFacts | None
+    """None when no frame log was asked for."""
+    sink_failures: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Failed writes by sink name, zeros included."""
+
+    @property
+    def duration_ns(self) -> int:
+        """Length of the measured part."""
+        return self.measured_until_ns - self.measured_from_ns
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the ledger says so and the counts of all streams add up."""
+        return self.ledger_balanced and all(each.balanced for each in self.streams)

@@ -1,0 +1,149 @@
+"""Builds ``summary.json`` (``edgepipe.summary/1``) from the facts of a run.
+
+Pure: the same facts and statistics give the same document. What every key means is
+said in ``summary_schema.json``; what is not measured is null with a reason.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from edgepipe.telemetry.milliseconds import distribution_ms
+from edgepipe.telemetry.nulls import missing, present
+from edgepipe.telemetry.records import SourceRecord
+from edgepipe.telemetry.run_facts import RecorderFacts, RunFacts
+from edgepipe.telemetry.run_statistics import RunStatistics, StageStatistics
+from edgepipe.telemetry.samples import Samples
+from edgepipe.telemetry.stream_summary import stream_summary
+from edgepipe.telemetry.verdict import invalid_because
+
+SCHEMA = "edgepipe.summary/1"
+
+_NO_SENSOR = "not measured: this version reads no power or temperature sensor"
+_NO_BLOCKING = "not measured: blocking by less critical work is not told apart yet"
+
+
+def build_summary(facts: RunFacts, statistics: RunStatistics) -> dict[str, Any]:
+    """The whole summary, ready for JSON."""
+    reasons = invalid_because(facts, statistics)
+    sources = {source.stream: source for source in facts.sources}
+    return {
+        "schema": SCHEMA,
+        "command": facts.command,
+        "started": facts.started.isoformat(timespec="milliseconds"),
+        "verdict": "INVALID" if reasons else "VALID",
+        "reasons": reasons,
+        "duration_s": facts.duration_ns / 1e9,
+        "warmup_s": facts.warm_up_ns / 1e9,
+        "warmup": _warm_up(statistics),
+        "streams": {
+            stream.stream: stream_summary(
+                stream,
+                statistics.stream(stream.stream),
+                sources.get(stream.stream),
+                facts,
+            )
+            for stream in facts.streams
+        },
+        "stages": {name: _stage(each) for name, each in statistics.stages.items()},
+        "resources": {
+            name: _resource(slots, statistics.busy_ns.get(name, 0), facts.duration_ns)
+            for name, slots in facts.resources.items()
+        },
+        "sinks": {name: {"failures": n} for name, n in facts.sink_failures.items()},
+        "engine": _given(facts.engine, "no stage infers"),
+        "model": _given(facts.model, "no stage infers"),
+        "device": _device(),
+        "process": dict(facts.process),
+        "ledger": {"balanced": facts.balanced},
+        "frame_log": _frame_log(facts.recorder),
+        "environment": dict(facts.environment),
+        "config_hash": facts.config_hash,
+        "input_hash": _input_hash(facts, sources),
+        "commit": facts.environment.get("commit", missing("not collected")),
+    }
+
+
+def _stage(measured: StageStatistics) -> dict[str, Any]:
+    return {
+        "n": measured.service.total,
+        "queue_ms": distribution_ms(measured.queue, "no frame"),
+        "service_ms": distribution_ms(measured.service, "no frame"),
+        "resource": ", ".join(sorted(measured.resources)),
+    }
+
+
+def _resource(slots: int, busy_ns: int, duration_ns: int) -> dict[str, Any]:
+    known = duration_ns > 0
+    return {
+        "slots": slots,
+        "busy_s": busy_ns / 1e9,
+        "utilisation": busy_ns / (slots * duration_ns) if known else None,
+        "blocked_ms": distribution_ms(Samples(1), _NO_BLOCKING),
+        "reason": "" if known else "no time was measured",
+    }
+
+
+def _warm_up(statistics: RunStatistics) -> dict[str, Any]:
+    frames = sum(s.warm_up_fates.total() for s in statistics.streams.values())
+    latency = distribution_ms(
+        statistics.warm_up_latency, "no frame was delivered in the warm-up"
+    )
+    return {
+        "frames": frames,
+        "latency_ms": {
+            "n": latency["total"],
+            "max": latency["max"],
+            "reason": "" if latency["n"] else latency["reason"],
+        },
+    }
+
+
+def _input_hash(facts: RunFacts, sources: Mapping[str, SourceRecord]) -> dict[str, Any]:
+    """The file's hash; for several streams the hash of theirs, in stream order."""
+    hashes: list[str] = []
+    for stream in facts.streams:
+        source = sources.get(stream.stream)
+        if source is None or source.input_hash is None:
+            return missing(f"the input of stream {stream.stream!r} is not one file")
+        hashes.append(source.input_hash)
+    if not hashes:
+        return missing("no stream was run")
+    if len(hashes) == 1:
+        return present(hashes[0])
+    return present(hashlib.sha256("\n".join(hashes).encode()).hexdigest())
+
+
+def _given(facts: Mapping[str, Any] | None, otherwise: str) -> dict[str, Any]:
+    if facts is None:
+        return missing(otherwise)
+    unknown = None in facts.values()
+    return {"reason": "not stated", **facts} if unknown else dict(facts)
+
+
+def _frame_log(recorder: RecorderFacts | None) -> dict[str, Any]:
+    if recorder is None:
+        return {
+            **dict.fromkeys(("written", "lost", "write_failures")),
+            "reason": "no frame log was asked for",
+        }
+    return {
+        "written": recorder.written,
+        "lost": recorder.lost,
+        "write_failures": recorder.write_failures,
+        "reason": "",
+    }
+
+
+def _device() -> dict[str, Any]:
+    def unmeasured(*names: str) -> dict[str, Any]:
+        return dict.fromkeys(("value", *names)) | {"reason": _NO_SENSOR}
+
+    return {
+        "power": unmeasured("scope", "sensor", "rate_hz"),
+        "energy_j": unmeasured("gross", "net", "idle_w"),
+        "joules_per_frame": unmeasured("gross", "net", "error_pct"),
+        "clocks": unmeasured(),
+        "temperature": unmeasured(),
+        "throttle": unmeasured("events"),
+    }

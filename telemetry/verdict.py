@@ -1,0 +1,82 @@
+"""May the numbers of a run be believed? Plain rules, plain words."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from edgepipe.telemetry.run_facts import RunFacts, StreamFacts
+from edgepipe.telemetry.run_statistics import RunStatistics, StreamStatistics
+from edgepipe.telemetry.stats import PERCENTILES, samples_needed
+
+STAGE_FAILURES = ("failed:stage_error", "failed:bad_output", "failed:hung")
+"""Fates that mean that a stage broke, not that the input was bad."""
+
+_SHORT = 0.99
+"""A run is short when less than this share of the time asked for was measured."""
+
+
+def invalid_because(facts: RunFacts, statistics: RunStatistics) -> list[str]:
+    """Why the numbers may not be believed, one line each; empty for a valid run.
+
+    Deadline misses are results: they make no run invalid.
+    """
+    return [
+        *_of_the_run(facts),
+        *_of_the_sources(facts),
+        *(
+            line
+            for stream in facts.streams
+            for line in _of_a_stream(stream, statistics.stream(stream.stream))
+        ),
+    ]
+
+
+def _of_the_run(facts: RunFacts) -> Iterator[str]:
+    if facts.forced_stop:
+        yield f"the pipeline was forced to stop: {facts.forced_stop}"
+    measured_ns = facts.duration_ns
+    if facts.asked_ns is not None and measured_ns < _SHORT * facts.asked_ns:
+        yield (
+            f"stopped early: {measured_ns / 1e9:.1f} s measured of"
+            f" {facts.asked_ns / 1e9:.1f} s asked for"
+        )
+    if not facts.balanced:
+        yield "the ledger does not balance: some frame has no fate, or more than one"
+    if not facts.streams:
+        yield "no stream was run"
+
+
+def _of_the_sources(facts: RunFacts) -> Iterator[str]:
+    for source in facts.sources:
+        if source.state == "failed":
+            yield f"stream {source.stream!r}: the source failed: {source.detail}"
+
+
+def _of_a_stream(facts: StreamFacts, measured: StreamStatistics) -> Iterator[str]:
+    name = f"stream {facts.stream!r}"
+    in_ledger = Counter(facts.fates)
+    in_records = measured.fates + measured.warm_up_fates
+    if in_ledger != in_records:
+        yield (
+            f"{name}: the ledger counts {_counts(in_ledger)},"
+            f" the frame records {_counts(in_records)}"
+        )
+    broken = sum(in_ledger[fate] for fate in STAGE_FAILURES)
+    if broken:
+        yield f"{name}: a stage failed on {broken} of {facts.captured} frames"
+    yield from _too_few(name, measured)
+
+
+def _too_few(name: str, measured: StreamStatistics) -> Iterator[str]:
+    needed = samples_needed(PERCENTILES["p99"])
+    frames = measured.fates.total()
+    if not frames:
+        yield f"{name}: no frame was measured"
+    elif measured.delivered < needed:
+        yield (
+            f"{name}: {measured.delivered} of {frames} frames were delivered,"
+            f" and a p99 needs {needed}"
+        )
+
+
+def _counts(fates: Counter[str]) -> str:
+    return ", ".join(f"{fate} {n}" for fate, n in sorted(fates.items()) if n) or "none"

@@ -1,0 +1,383 @@
+"""Real threads, scripted sources and stages, a clock that only moves on demand."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from edgepipe.errors import InputError, StoppedError
+from edgepipe.pipeline.buffers import BufferRing
+from edgepipe.pipeline.frame import Frame, Picture, PixelFormat
+from edgepipe.pipeline.pace import Pace
+from edgepipe.pipeline.runtime import Runtime, StreamPlan
+from edgepipe.pipeline.source import Arrival, SourceInfo
+from edgepipe.pipeline.stage import FrameError, Stage
+from edgepipe.scheduler.core import Scheduler
+from edgepipe.scheduler.events import Action, JobDone
+from edgepipe.scheduler.events import Event as CoreEvent
+from edgepipe.scheduler.job import OnMiss, Overflow, Step, StreamSpec
+from edgepipe.telemetry.clock import ManualClock
+from edgepipe.telemetry.records import FrameRecord
+
+PERIOD_NS = 40_000_000
+PICTURE = Picture(PixelFormat.GRAY, (np.zeros((2, 2), np.uint8),), 2, 2)
+
+
+@dataclass
+class ScriptedSource:
+    """``count`` frames, then the end; may be made to block or to fail."""
+
+    count: int
+    fail_at: int | None = None
+    gate: threading.Event | None = None
+    given: int = 0
+    closed: bool = False
+    info: SourceInfo = field(
+        default_factory=lambda: SourceInfo("test:", 2, 2, 25.0, "raw", live=False)
+    )
+    end_state: tuple[str, str] = ("ended", "")
+
+    def next_arrival(self) -> Arrival | None:
+        if self.gate is not None:
+            self.gate.wait()
+        if self.given == self.fail_at:
+            raise InputError("the cable is out")
+        if self.given == self.count:
+            return None
+        self.given += 1
+        return Arrival(self.given - 1, (self.given - 1) * PERIOD_NS)
+
+    def decode(self, index: int) -> Picture:
+        return PICTURE
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Do:
+    """A stage that calls a function."""
+
+    name: str
+    work: Callable[[Frame, int], Frame | None]
+
+    def process(self, frame: Frame, worker: int) -> Frame:
+        return self.work(frame, worker) or frame
+
+    def close(self) -> None:
+        pass
+
+
+def nothing(frame: Frame, worker: int) -> None:
+    pass
+
+
+@dataclass
+class Rig:
+    runtime: Runtime
+    records: list[FrameRecord]
+    clock: ManualClock
+
+    def fates(self) -> list[tuple[int, str, str]]:
+        return [
+            (r.sequence, r.fate, r.reason)
+            for r in sorted(self.records, key=lambda r: r.sequence)
+        ]
+
+
+@contextmanager
+def rig(
+    *stages: Stage,
+    source: ScriptedSource,
+    slots: int = 1,
+    pace: Pace = Pace.FAST,
+    on_miss: OnMiss = OnMiss.DROP,
+    warm_up_ns: int = 0,
+    deadline_ns: int = 100_000_000,
+    capacity: int = 2,
+    max_in_flight: int = 8,
+    stateful: bool = True,
+    start: bool = True,
+) -> Iterator[Rig]:
+    clock, records = ManualClock(1_000), list[FrameRecord]()
+    spec = StreamSpec(
+        "front",
+        tuple(Step(stage.name, "cpu", stateful) for stage in stages),
+        on_miss=on_miss,
+        queue_capacity=capacity,
+        overflow=Overflow.BLOCK,
+        max_in_flight=max_in_flight,
+        credits=True,
+    )
+    plan = StreamPlan(spec, source, tuple((s,) for s in stages), deadline_ns, pace)
+    core = Scheduler([spec], {"cpu": slots})
+    runtime = Runtime([plan], core, {"cpu": slots}, clock, records.append)
+    if start:
+        runtime.start(warm_up_ns)
+    yield Rig(runtime, records, clock)
+    runtime.stop(within_s=5)
+    assert runtime.balanced
+    assert runtime.account("front").in_flight == 0
+
+
+def test_every_frame_of_a_file_comes_out_in_order() -> None:
+    seen: list[int] = []
+    track = Do("track", lambda frame, _: seen.append(frame.sequence))
+    with rig(Do("infer", nothing), track, source=ScriptedSource(50), slots=2) as r:
+        assert r.runtime.wait(10)
+        account = r.runtime.account("front")
+    assert seen == list(range(50))
+    assert (account.captured, account.completed) == (50, 50)
+    assert {span.stage for span in r.records[7].spans} == {"infer", "track"}
+
+
+def test_a_realtime_recording_is_captured_when_its_frames_are_due() -> None:
+    source = ScriptedSource(3)
+    with rig(Do("infer", nothing), source=source, pace=Pace.REALTIME) as r:
+        assert r.runtime.wait(10)
+    captured = sorted(record.capture_ns for record in r.records)
+    assert captured == [1_000, 1_000 + PERIOD_NS, 1_000 + 2 * PERIOD_NS]
+
+
+def test_frames_captured_during_warm_up_have_books_of_their_own() -> None:
+    source = ScriptedSource(5)
+    with rig(
+        Do("infer", nothing),
+        source=source,
+        pace=Pace.REALTIME,
+        warm_up_ns=2 * PERIOD_NS,
+    ) as r:
+        assert r.runtime.wait(10)
+        assert r.runtime.account("front").captured == 3
+        assert r.runtime.account("front", warm_up=True).captured == 2
+    assert [record.warm_up for record in r.records] == [True, True, False, False, False]
+
+
+def test_a_stage_that_raises_fails_one_frame_and_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def odd(frame: Frame, worker: int) -> None:
+        if frame.sequence in (1, 3):
+            raise RuntimeError("cold solder joint")
+
+    with (
+        caplog.at_level(logging.ERROR, "edgepipe"),
+        rig(Do("infer", odd), source=ScriptedSource(4)) as r,
+    ):
+        assert r.runtime.wait(10)
+        errors = r.runtime.stage_errors()
+    assert [fate for _, fate, _ in r.fates()] == [
+        "completed",
+        "failed",
+        "completed",
+        "failed",
+    ]
+    assert r.fates()[1][2] == "stage_error"
+    assert errors == {"infer": (2, "RuntimeError('cold solder joint')")}
+    assert len(caplog.records) == 1  # the first one in full, the others only counted
+
+
+@pytest.mark.parametrize(
+    ("reason", "fate"),
+    [("damaged", "dropped"), ("expired", "dropped"), ("bad_output", "failed")],
+)
+def test_a_stage_may_give_a_frame_up_with_a_reason(reason: str, fate: str) -> None:
+    def give_up(frame: Frame, worker: int) -> None:
+        raise FrameError(reason, "because")
+
+    with rig(Do("decode", give_up), source=ScriptedSource(1)) as r:
+        assert r.runtime.wait(10)
+    assert r.fates() == [(0, fate, reason)]
+
+
+def test_a_result_after_its_deadline_is_marked_late() -> None:
+    with rig(
+        Do("infer", lambda *_: r.clock.advance(200_000_000)),
+        source=ScriptedSource(1),
+        on_miss=OnMiss.DELIVER_LATE,
+        start=False,
+    ) as r:
+        r.runtime.start()
+        assert r.runtime.wait(10)
+    (record,) = r.records
+    assert (record.fate, record.latency_ns) == ("late", 200_000_000)
+    assert record.delivered
+
+
+def test_buffers_come_back_whatever_becomes_of_the_frame() -> None:
+    ring = BufferRing(8, 2, 2)
+
+    def convert(frame: Frame, worker: int) -> Frame:
+        return frame.with_changes(tensor=ring.lend())
+
+    def sometimes(frame: Frame, worker: int) -> None:
+        if frame.sequence % 2:
+            raise FrameError("bad_output", "not finite")
+
+    with rig(
+        Do("convert", convert), Do("infer", sometimes), source=ScriptedSource(20)
+    ) as r:
+        assert r.runtime.wait(10)
+    assert ring.statistics().lent == 0
+    assert ring.statistics().peak_lent >= 1
+
+
+def test_a_source_that_fails_ends_its_stream_and_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with rig(Do("infer", nothing), source=ScriptedSource(9, fail_at=2)) as r:
+        assert r.runtime.wait(10)
+        (ended,) = r.runtime.source_records()
+    assert (ended.state, ended.detail) == ("failed", "the cable is out")
+    assert r.runtime.account("front").completed == 2
+    assert "front: the cable is out" in caplog.text
+
+
+def test_a_dead_source_costs_the_others_nothing() -> None:
+    gate = threading.Event()
+    dead, live = ScriptedSource(5, gate=gate), ScriptedSource(30)
+    spec = [
+        StreamSpec(name, (Step("infer", "cpu", stateful=False),), credits=True)
+        for name in ("dead", "live")
+    ]
+    stages: tuple[tuple[Stage, ...], ...] = ((Do("infer", nothing),),)
+    plans = [
+        StreamPlan(s, source, stages, 10**9, Pace.FAST)
+        for s, source in zip(spec, (dead, live), strict=True)
+    ]
+    thirty = threading.Semaphore(0)
+    runtime = Runtime(
+        plans,
+        Scheduler(spec, {"cpu": 1}),
+        {"cpu": 1},
+        ManualClock(),
+        lambda _: thirty.release(),
+    )
+    runtime.start()
+    assert all(thirty.acquire(timeout=10) for _ in range(30))
+    assert not runtime.wait(0)
+    gate.set()
+    assert runtime.wait(10)
+    assert runtime.stop() == []
+
+
+def test_draining_lets_frames_in_flight_finish() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(frame: Frame, worker: int) -> None:
+        inside.set()
+        go_on.wait(10)
+
+    with rig(Do("infer", slow), source=ScriptedSource(10**6)) as r:
+        assert inside.wait(10)
+        r.runtime.drain()
+        go_on.set()
+        assert r.runtime.wait(10)
+        account = r.runtime.account("front")
+    assert account.captured == account.completed >= 1
+    assert r.runtime.source_records()[0].state == "stopped"
+
+
+def test_stopping_with_full_queues_drops_what_waits_and_leaves_no_thread() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(frame: Frame, worker: int) -> None:
+        inside.set()
+        go_on.wait(10)
+
+    with rig(Do("infer", slow), source=ScriptedSource(10**6)) as r:
+        assert inside.wait(10)
+        stopper = threading.Timer(0, go_on.set)
+        stopper.start()
+        assert r.runtime.stop(within_s=5) == []
+        stopper.join()
+    assert not [t for t in threading.enumerate() if t.name.startswith("edgepipe")]
+    reasons = {reason for _, _, reason in r.fates()}
+    assert reasons <= {"", "shutdown"}
+
+
+def test_stopping_names_the_thread_that_hangs_and_books_its_frame() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hang(frame: Frame, worker: int) -> None:
+        inside.set()
+        go_on.wait(60)
+
+    with rig(Do("infer", hang), source=ScriptedSource(10**6)) as r:
+        assert inside.wait(10)
+        assert r.runtime.stop(within_s=1) == ["edgepipe-cpu-0"]
+        assert r.runtime.account("front").failed == {"hung": 1}
+        go_on.set()  # it comes back after all: nobody counts it a second time
+    assert r.runtime.account("front").failed == {"hung": 1}
+
+
+def test_stopping_twice_and_without_a_start_is_fine() -> None:
+    with rig(Do("infer", nothing), source=ScriptedSource(5), start=False) as r:
+        assert r.runtime.stop() == []
+        assert r.runtime.stop() == []
+        with pytest.raises(StoppedError):
+            r.runtime.start()
+
+
+def test_a_stage_may_stop_the_pipeline_it_runs_in() -> None:
+    answers: list[list[str]] = []
+    done = threading.Event()
+
+    def stop(frame: Frame, worker: int) -> None:
+        if frame.sequence == 2:
+            answers.append(r.runtime.stop(within_s=5))
+            done.set()
+
+    with rig(Do("infer", stop), source=ScriptedSource(10**6), start=False) as r:
+        r.runtime.start()
+        assert done.wait(10)
+    assert answers == [[]]
+    assert (2, "dropped", "shutdown") in r.fates()
+
+
+def alone(on_record: Callable[[FrameRecord], None], core: type[Scheduler]) -> Runtime:
+    spec = StreamSpec("a", (Step("infer", "cpu", stateful=False),), credits=True)
+    stages: tuple[tuple[Stage, ...], ...] = ((Do("infer", nothing),),)
+    plan = StreamPlan(spec, ScriptedSource(3), stages, 10**9, Pace.FAST)
+    return Runtime([plan], core([spec], {"cpu": 1}), {"cpu": 1}, ManualClock(), on_record)
+
+
+def test_a_record_keeper_that_fails_is_counted_and_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(record: FrameRecord) -> None:
+        raise KeyError("no such column")
+
+    runtime = alone(broken, Scheduler)
+    runtime.start()
+    assert runtime.wait(10)
+    runtime.stop(within_s=5)
+    assert runtime.account("a").completed == runtime.lost_records == 3
+    assert len(caplog.records) == 1
+
+
+def test_a_bug_in_the_core_is_raised_to_whoever_waits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Scheduler):
+        def handle(self, now_ns: int, event: CoreEvent) -> list[Action]:
+            if isinstance(event, JobDone):
+                raise ZeroDivisionError
+            return super().handle(now_ns, event)
+
+    runtime = alone(lambda _: None, Broken)
+    runtime.start()
+    with pytest.raises(ZeroDivisionError):
+        runtime.wait(10)
+    runtime.stop(within_s=1)
+    assert "edgepipe-cpu-0 failed" in caplog.text
+
+
+def test_a_plan_without_a_stage_for_each_step_is_refused() -> None:
+    spec = StreamSpec("a", (Step("infer", "cpu", stateful=False),))
+    with pytest.raises(ValueError, match="every step needs its stages"):
+        StreamPlan(spec, ScriptedSource(1), (), 1, Pace.FAST)

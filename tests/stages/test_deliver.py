@@ -1,0 +1,62 @@
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+
+from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.stage import FrameError
+from edgepipe.stages.deliver import Deliver, Outlet
+from edgepipe.telemetry.clock import ManualClock
+
+FRAME = Frame("front", 7, capture_ns=0, deadline_ns=100)
+
+
+@dataclass
+class Kept:
+    name: str = "kept"
+    frames: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+    def write(self, frame: Frame, now_ns: int) -> None:
+        self.frames.append((frame.sequence, now_ns))
+
+    def close(self) -> None:
+        pass
+
+
+class Full(Kept):
+    def write(self, frame: Frame, now_ns: int) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_result_in_time_reaches_every_sink() -> None:
+    sinks = [Kept("a"), Kept("b")]
+    Deliver(Outlet(sinks), ManualClock(100), late=False).process(FRAME, 0)
+    assert [sink.frames for sink in sinks] == [[(7, 100)], [(7, 100)]]
+
+
+def test_a_result_past_its_deadline_is_not_delivered() -> None:
+    sink = Kept()
+    with pytest.raises(FrameError, match="1.0 ms past its deadline") as caught:
+        Deliver(Outlet([sink]), ManualClock(1_000_100), late=False).process(FRAME, 0)
+    assert caught.value.reason == "expired"
+    assert sink.frames == []
+
+
+def test_a_late_result_is_delivered_where_the_stream_asks_for_it() -> None:
+    sink = Kept()
+    Deliver(Outlet([sink]), ManualClock(500), late=True).process(FRAME, 0)
+    assert sink.frames == [(7, 500)]
+
+
+def test_a_sink_that_fails_is_counted_and_costs_the_others_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    after = Kept("after")
+    outlet = Outlet([Full("full"), after])
+    with caplog.at_level(logging.WARNING, "edgepipe"):
+        for _ in range(3):
+            outlet.write(FRAME, 50)
+    assert outlet.failures == {"full": 3}
+    assert len(after.frames) == 3
+    assert len(caplog.records) == 1
+    assert "No space left" in caplog.text
