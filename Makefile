@@ -73,9 +73,10 @@ clean:  ## remove what the other targets made
 # A virtual environment. Its interpreter is a link, so one whose Python was removed
 # or replaced counts as missing and is made again.
 %/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
-	  echo "edgepipe needs Python 3.10 or newer and $(PYTHON) is" \
-	    "$$($(PYTHON) --version 2>&1 || true). Name another: make PYTHON=python3.12" >&2; \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  echo "edgepipe needs Python 3.10 or newer; $(PYTHON) is" \
+	    "$$($(PYTHON) --version 2>/dev/null || echo not there)." \
+	    "Name another: make PYTHON=python3.12" >&2; \
 	  exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu:" \
@@ -85,7 +86,7 @@ clean:  ## remove what the other targets made
 
 # The demo has what a user has: the package itself, not a link to the checkout.
 $(DEMO)/dependencies: pyproject.toml constraints.txt | $(DEMO)/bin/python
-	@echo "Installing into $(DEMO): about 150 MB to download, once."
+	@echo "Installing into $(DEMO): about 270 MB to download, once."
 	$(DEMO)/bin/pip install -q -c constraints.txt 'setuptools>=77'
 	$(DEMO)/bin/pip install -c constraints.txt --no-build-isolation '.[samples]'
 	@touch $@

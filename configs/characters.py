@@ -32,7 +32,7 @@ def decode(raw: bytes, source: str) -> tuple[str, list[Problem]]:
         return "", [Problem(where, (), text)]
 
 
-def check(text: str, source: str) -> tuple[str, list[Problem], bool]:
+def check(text: str, start: Mark) -> tuple[str, list[Problem], bool]:
     """Find tabs in indentation and characters that look like blanks or like nothing.
 
     Comments may hold any space they like.
@@ -46,21 +46,13 @@ def check(text: str, source: str) -> tuple[str, list[Problem], bool]:
         return text, problems, True
     lines = [match[0] for match in _LINE.finditer(text) if match[0]]
     sound = True
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines):
         if (column := _indenting_tab(line)) is not None:
             sound = False
-            where = Mark(source, number, column)
+            where = start.at(number, column)
             problems.append(Problem(where, (), "tab character in the indentation"))
-        problems += _bad_characters(line, number, source)
+        problems += _bad_characters(line, start.at(number, 0))
     return _SUSPECT.sub(_blank_if_bad, text), problems, sound
-
-
-def bad_character(text: str) -> str | None:
-    """Code point and name of the first character that may not be typed as it is."""
-    for match in _SUSPECT.finditer(text):
-        if _is_bad(match[0]):
-            return _name(match[0])
-    return None
 
 
 def before_comment(line: str) -> str:
@@ -69,7 +61,7 @@ def before_comment(line: str) -> str:
     return match[0] if match else line
 
 
-def _bad_characters(line: str, number: int, source: str) -> list[Problem]:
+def _bad_characters(line: str, begin: Mark) -> list[Problem]:
     found: dict[str, int] = {}
     for match in _SUSPECT.finditer(line):
         if _is_bad(match[0]):
@@ -79,7 +71,7 @@ def _bad_characters(line: str, number: int, source: str) -> list[Problem]:
     end = len(before_comment(line))
     return [
         Problem(
-            Mark(source, number, at + 1),
+            begin.at(begin.line - 1, at),
             (),
             f"{_name(character)}: use an ordinary blank, or an escape in double quotes",
         )
@@ -90,7 +82,7 @@ def _bad_characters(line: str, number: int, source: str) -> list[Problem]:
 
 def _indenting_tab(line: str) -> int | None:
     indentation = line[: len(line) - len(line.lstrip(" \t"))]
-    return indentation.index("\t") + 1 if "\t" in indentation else None
+    return indentation.index("\t") if "\t" in indentation else None
 
 
 def _is_bad(character: str) -> bool:

@@ -22,6 +22,10 @@ class Mark:
     column: int = 0
     """In characters, counted from 1."""
 
+    def at(self, line: int, column: int) -> "Mark":
+        """Another place in the same source, counted from 0; this one without lines."""
+        return Mark(self.source, line + 1, column + 1) if self.line else self
+
     def __str__(self) -> str:
         """``file:line:column``, or only the source without a line."""
         return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
@@ -84,7 +88,7 @@ def refuse(problems: Iterable[Problem]) -> NoReturn:
     Raises:
         ConfigErrors: Always; beyond 100 problems the rest is only counted.
     """
-    ordered = sorted(set(problems), key=lambda problem: problem.order)
+    ordered = sorted(dict.fromkeys(problems), key=lambda problem: problem.order)
     errors = [
         ConfigError(str(p.mark), dotted(p.path), one_line(p.text))
         for p in ordered[:_MOST_SHOWN]

@@ -3,6 +3,7 @@
 import math
 import re
 from enum import Enum
+from typing import TypeGuard
 
 _NULL = frozenset(["", "~", "null", "Null", "NULL"])
 _BOOL = {
@@ -87,11 +88,21 @@ def is_finite(value: object) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
+def is_mapping(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether the value is a mapping; its keys are text."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Whether the value is a list."""
+    return isinstance(value, list)
+
+
 def show(value: object) -> str:
     """A short form of a value for the end of a message, on one line."""
-    if isinstance(value, dict):
+    if is_mapping(value):
         return "a mapping"
-    if isinstance(value, list):
+    if is_list(value):
         return "a list"
     meant = native(value)
     if not isinstance(meant, str):

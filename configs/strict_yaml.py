@@ -9,161 +9,131 @@ YAML 1.2 (see :mod:`edgepipe.configs.scalars`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import yaml
-from yaml import events
+from typing import cast
 
 from edgepipe.configs import characters, syntax
+from edgepipe.configs.compose import MAX_DEPTH, Entry, Node, compose
 from edgepipe.configs.problems import Mark, Marks, Path, Problem
-from edgepipe.configs.scalars import Style, Written, is_finite, resolve, show
+from edgepipe.configs.scalars import Style, Written, is_mapping, show
 
-MAX_DEPTH = 32
 MAX_VALUES = 10_000
-_MAX_REPAIRS = 10
+"""Most values that come out when every alias is filled in."""
+_MERGE = "<<"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was found in one text; complete only if there are no problems."""
+    """What was found in one text; to be used only if there are no problems."""
 
     data: object
-    """Dicts, lists and :class:`Written` scalars; None if YAML could not be read."""
+    """Dicts, lists and :class:`Written` scalars; None if the text cannot be read."""
     marks: Marks
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A value with its place; a mapping's or a list's parts are nodes too."""
-
-    content: "Written | list[_Node] | dict[str, _Entry]"
-    mark: Mark
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    key_mark: Mark
-    value: _Node
-
-
-class _StopReading(Exception):
-    """Nothing after this problem can be understood."""
-
-
 def parse(source: bytes | str, name: str) -> Document:
-    """Read one configuration; ``name`` stands in front of every message."""
+    """Read a text with a mapping on top; ``name`` stands before every message."""
     document = parse_value(source, Mark(name, 1, 1))
-    if document.data is None or isinstance(document.data, dict):
+    data, marks = document.data, document.marks
+    if data is None or is_mapping(data):
         return document
-    if document.data == "":
-        text = "the configuration is empty, expected a mapping"
+    if data == "":
+        text = "the file is empty, expected a mapping"
     else:
-        text = f"expected a mapping at the top level, got {show(document.data)}"
-        text += syntax.missing_blank_hint(document.data)
-    problem = Problem(document.marks.whole, (), text)
-    return Document(None, document.marks, (*document.problems, problem))
+        text = f"expected a mapping at the top level, got {show(data)}"
+        text += missing_blank_hint(data)
+    return Document(None, marks, (*document.problems, Problem(marks.whole, (), text)))
 
 
 def parse_value(source: bytes | str, start: Mark) -> Document:
-    """Read a text that may hold any value. ``start`` has line 0 for no line numbers."""
+    """Read a text that may hold any value. Marks have no line if ``start`` has none."""
     marks = Marks(start, {}, {})
-    problems: list[Problem] = []
     if isinstance(source, bytes):
         source, problems = characters.decode(source, start.source)
-    elif len(source) > characters.MAX_BYTES:
-        problems = [Problem(start, (), "the text is too long")]
-    if problems:
-        return Document(None, marks, tuple(problems))
+        if problems:
+            return Document(None, marks, tuple(problems))
     text, problems, sound = characters.check(source.removeprefix("\ufeff"), start)
     if not sound:
         return Document(None, marks, tuple(problems))
-    root, found = _compose(text, start)
+    root, found = compose(text, start)
+    # A bad character often breaks the syntax too: one message for one line.
     lines = {problem.mark.line for problem in problems}
     problems += [problem for problem in found if problem.mark.line not in lines]
     if root is None:
         return Document(None, marks, tuple(problems))
-    marks.whole = root.mark
-    data = _Expansion(marks, problems).expand(root, ())
-    return Document(data, marks, tuple(problems))
+    expansion = _Expansion(root.mark, problems)
+    return Document(expansion.fill(root, ()), expansion.marks, tuple(problems))
 
 
-def _compose(text: str, start: Mark) -> tuple[_Node | None, list[Problem]]:
-    """Compose, mending missing blanks after colons so that more can be found."""
-    mended: list[Problem] = []
-    while True:
-        composer = _Composer(text, start)
-        try:
-            return composer.document(), mended + composer.problems
-        except _StopReading:
-            return None, mended + composer.problems
-        except yaml.MarkedYAMLError as error:
-            repair = syntax.missing_blank(text, error, start)
-            if repair is None or len(mended) == _MAX_REPAIRS:
-                problem = syntax.explain(text, error, start)
-                return None, [*mended, *composer.problems, problem]
-            text, problem = repair
-            mended.append(problem)
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
-            # PyYAML lets chr() and int() fail on absurd escapes and directives.
-            problem = Problem(start, (), f"not valid YAML: {error}")
-            return None, [*mended, *composer.problems, problem]
+def missing_blank_hint(value: object) -> str:
+    """The end of a message where ``key:value`` was read as a text."""
+    if not isinstance(value, Written) or value.style is not Style.PLAIN:
+        return ""
+    found = syntax.glued(value)
+    return f": {found.problem}" if found else ""
 
 
-class _Composer:
-    """Builds nodes from parser events, in one pass and without PyYAML's resolver."""
+class _Expansion:
+    """Turns nodes into plain data, every alias into a copy of what it stands for."""
 
-    def __init__(self, text: str, start: Mark) -> None:
-        self._loader = yaml.SafeLoader(text)
-        self._start = start
-        self._anchors: dict[str, _Node] = {}
-        self.problems: list[Problem] = []
+    def __init__(self, whole: Mark, problems: list[Problem]) -> None:
+        self.marks = Marks(whole, {}, {})
+        self._problems = problems
+        self._left = MAX_VALUES
 
-    def document(self) -> _Node:
-        """The only document of the text; an empty scalar when there is none."""
-        self._next()  # the start of the stream
-        if isinstance(self._peek(), events.StreamEndEvent):
-            return _Node(Written("", Style.PLAIN), self._start)
-        self._next()  # the start of the document
-        root = self._node(self._next(), 0)
-        self._next()  # the end of the document
-        after = self._next()
-        if not isinstance(after, events.StreamEndEvent):
-            self._report(after, "a second document begins here, expected one")
-        return root
+    def fill(self, node: Node, path: Path) -> object:
+        """Plain data for ``node``, whose place in the configuration is ``path``."""
+        self._spend(1)
+        if self._left < 0:
+            return Written("", Style.PLAIN)
+        if len(path) > MAX_DEPTH:
+            text = f"aliases nest more than {MAX_DEPTH} levels deep"
+            self._problems.append(Problem(node.mark, path, text))
+            return Written("", Style.PLAIN)
+        self.marks.values[path] = node.mark
+        if isinstance(node.content, Written):
+            return node.content
+        if not node.is_mapping:
+            items = cast(list[Node], node.content)
+            return [self.fill(item, (*path, i)) for i, item in enumerate(items)]
+        return self._mapping(node, path)
 
-    def _node(self, event: events.Event, depth: int) -> _Node:
-        mark = self._mark(event)
-        if depth > MAX_DEPTH:
-            self._report(event, f"more than {MAX_DEPTH} levels")
-            raise _StopReading
-        if isinstance(event, events.AliasEvent):
-            return self._alias(event)
-        assert isinstance(event, events.NodeEvent)
-        if getattr(event, "tag", None) not in (None, "!"):
-            self._report(event, f"tag {event.tag!r} is not supported, quote text")  # type: ignore[attr-defined]
-        if isinstance(event, events.ScalarEvent):
-            node = _Node(self._scalar(event), mark)
-        elif isinstance(event, events.SequenceStartEvent):
-            node = _Node(list(self._items(depth)), mark)
-        else:
-            node = _Node(self._entries(depth), mark)
-        if event.anchor:
-            self._anchors[event.anchor] = node
-        return node
+    def _mapping(self, node: Node, path: Path) -> dict[str, object]:
+        filled: dict[str, object] = {}
+        for entry in self._entries(node, 0):
+            key = str(entry.key)
+            if key not in filled:
+                self.marks.keys[(*path, key)] = entry.mark
+                filled[key] = self.fill(entry.value, (*path, key))
+        return filled
 
-    def _alias(self, event: events.AliasEvent) -> _Node:
-        if (node := self._anchors.get(event.anchor or "")) is not None:
-            return node
-        self._report(event, f"alias *{event.anchor} has no anchor before it")
-        return _Node(Written("", Style.PLAIN), self._mark(event))
+    def _entries(self, node: Node, depth: int) -> Iterator[Entry]:
+        """A mapping's own entries, then those merged into it, which yield to them."""
+        merges: list[Node] = []
+        for entry in cast(list[Entry], node.content):
+            if entry.key == _MERGE and entry.key.style is Style.PLAIN:
+                merges += _listed(entry.value)
+            else:
+                yield entry
+        for merged in merges:
+            self._spend(1 + len(merged.content))
+            if self._left < 0:
+                return
+            if merged.is_mapping and depth < MAX_DEPTH:
+                yield from self._entries(merged, depth + 1)
+            else:
+                text = "<< takes a mapping or a list of mappings, nested at most "
+                text += f"{MAX_DEPTH} levels deep"
+                self._problems.append(Problem(merged.mark, (), text))
 
-    def _scalar(self, event: events.ScalarEvent) -> Written:
-        written = Written(event.value, Style.QUOTED if event.style else Style.PLAIN)
-        if not event.style:
-            if not is_finite(resolve(event.value)):
-                self._report(event, f"{event.value} is not a finite number")
-            if typo := syntax.glued_line(self._loader.buffer, event):
-                self._report(event, typo)
-        if any("\ud800" <= character <= "\udfff" for character in written):
-            self._report(event, "an escape stands for half a character (surrogate)")
-        return written
+    def _spend(self, values: int) -> None:
+        if self._left >= 0 > self._left - values:
+            text = f"aliases make more than {MAX_VALUES} values of this text"
+            self._problems.append(Problem(self.marks.whole, (), text))
+        self._left -= values
+
+
+def _listed(node: Node) -> list[Node]:
+    if isinstance(node.content, list) and not node.is_mapping:
+        return cast(list[Node], node.content)
+    return [node]

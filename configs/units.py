@@ -84,7 +84,6 @@ FREQUENCY = Quantity(
     },
 )
 """Base unit: the hertz."""
-QUANTITIES = (DURATION, SIZE, POWER, FREQUENCY)
 
 
 def duration_ns(text: str) -> int:
@@ -146,7 +145,7 @@ def format_duration(ns: int) -> str:
     """The shortest spelling in one unit that reads back to the same duration."""
     if ns == 0:
         return "0s"
-    for unit, size in reversed(DURATION.units.items()):
+    for unit, size in reversed(list(DURATION.units.items())):
         if ns % size == 0:
             return f"{ns // size}{unit}"
     raise AssertionError("every whole number is a multiple of 1 ns")

@@ -313,7 +313,7 @@ class Runtime:
             error: Exception | None = None
             try:
                 frame = stage.process(frame, worker)
-            except Exception as caught:  # the stage's edge: one frame fails, not all
+            except Exception as caught:  # noqa: BLE001 - one frame fails, not all
                 error = caught
             after_ns = clock.now_ns()
             travelling.spans.append(

@@ -1,7 +1,7 @@
 """What the pipeline expects of a source of frames."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from edgepipe.pipeline.frame import Picture
 
@@ -23,7 +23,8 @@ class SourceInfo:
     """sha256 of the file's bytes, None when the source is not one file."""
 
 
-class Arrival(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Arrival:
     """A frame that the source has, not yet decoded."""
 
     index: int

@@ -197,9 +197,7 @@ class Scheduler:
             stream.doomed_in_a_row = 0
             self._leave(stream, job.sequence, None, None, actions)
         elif self._stopped:
-            self._leave(
-                stream, job.sequence, Fate.DROPPED, Reason.SHUTDOWN, actions
-            )
+            self._leave(stream, job.sequence, Fate.DROPPED, Reason.SHUTDOWN, actions)
         return stream
 
     def _fail(self, event: JobFailed, actions: list[Action]) -> _Stream:

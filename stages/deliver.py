@@ -25,20 +25,22 @@ class Outlet:
         """Give the frame to each sink; one that fails costs the others nothing."""
         with self._lock:
             for sink in self.sinks:
-                try:
-                    sink.write(frame, now_ns)
-                except Exception as error:  # a sink's edge: it may fail, we go on
-                    count = self.failures.get(sink.name, 0)
-                    self.failures[sink.name] = count + 1
-                    if count == 0:
-                        log.warning(
-                            "sink %s failed on frame %d of %s: %s "
-                            "(further failures are only counted)",
-                            sink.name,
-                            frame.sequence,
-                            frame.stream,
-                            error,
-                        )
+                self._write(sink, frame, now_ns)
+
+    def _write(self, sink: Sink, frame: Frame, now_ns: int) -> None:
+        try:
+            sink.write(frame, now_ns)
+        except Exception as error:  # noqa: BLE001 - a sink's edge: it may fail
+            count = self.failures.get(sink.name, 0)
+            self.failures[sink.name] = count + 1
+            if count == 0:
+                log.warning(
+                    "sink %s failed on frame %d of %s: %s (more will only be counted)",
+                    sink.name,
+                    frame.sequence,
+                    frame.stream,
+                    error,
+                )
 
 
 class Deliver:

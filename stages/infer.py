@@ -1,7 +1,7 @@
 """Inference and NMS on the network input that Convert prepared."""
 
+from edgepipe.models.candidates import BadOutputError
 from edgepipe.models.detector import Detector
-from edgepipe.models.heads import BadOutputError
 from edgepipe.pipeline.detections import Detections
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.stage import FrameError

@@ -56,7 +56,11 @@ def collect_environment(
         "cpu": _cpu_facts(root),
         "memory_mb": _memory(root),
         "machine": _machine(root),
-        "libraries": dict(_installed(LIBRARIES)),
+        "libraries": {
+            name: installed
+            for name in LIBRARIES
+            if (installed := _version(name)) is not None
+        },
         "threads": dict(threads),
     }
 
@@ -104,18 +108,15 @@ def _git_complaint(error: Exception) -> str:
 
 
 def _package(name: str) -> dict[str, Any]:
+    installed = _version(name)
+    return present(installed) if installed else missing("not installed as a package")
+
+
+def _version(name: str) -> str | None:
     try:
-        return present(version(name))
+        return version(name)
     except PackageNotFoundError:
-        return missing("not installed as a package")
-
-
-def _installed(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for name in names:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
+        return None
 
 
 def _os_facts(root: Path) -> dict[str, Any]:

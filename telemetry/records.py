@@ -30,8 +30,7 @@ class Span(NamedTuple):
         return self.end_ns - self.start_ns
 
 
-@dataclass(frozen=True, slots=True)
-class FrameRecord:
+class FrameRecord(NamedTuple):
     """What became of one frame. Made once, when the frame leaves.
 
     ``fate`` is ``completed``, ``late``, ``dropped`` or ``failed``; ``reason`` is

@@ -114,8 +114,8 @@ def _jitter(intervals: Samples, latency: stats.Distribution) -> dict[str, Any]:
     reasons = [] if period else ["the period needs three deliveries"]
     reasons += [] if spread is not None else ["the spread needs a p99"]
     return {
-        "period_std": to_ms(period and period.std),
-        "period_mean_abs": to_ms(period and period.mean_abs),
+        "period_std": to_ms(period.std if period else None),
+        "period_mean_abs": to_ms(period.mean_abs if period else None),
         "latency_spread": to_ms(spread),
         "reason": "; ".join(reasons),
     }

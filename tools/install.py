@@ -6,6 +6,8 @@ headless one over whichever is there. This script installs everything else. Its
 arguments are extras: ``python tools/install.py models samples``.
 """
 
+import importlib
+import importlib.metadata
 import subprocess
 import sys
 import tempfile
@@ -55,14 +57,8 @@ def pip_install(*arguments: str | Path) -> None:
 
 def requires() -> list[str]:
     """Return the ``Requires-Dist`` lines of the edgepipe just installed."""
-    # In a new interpreter: this one has already looked and found none.
-    code = (
-        "from importlib import metadata as m; print(*m.requires('edgepipe'), sep='|')"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return run.stdout.strip().split("|")
+    importlib.invalidate_caches()
+    return importlib.metadata.requires("edgepipe") or []
 
 
 def main(extras: list[str]) -> None:

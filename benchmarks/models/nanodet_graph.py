@@ -27,13 +27,18 @@ def prepare(source: Path, target: Path) -> None:
     by_output = {name: node for node in nodes for name in node.output}
     heads = [node for node in nodes if node.op_type == "Split"]
     if len(heads) != STRIDES:
-        raise ValueError(f"{source}: expected {STRIDES} split heads, found {len(heads)}")
+        raise ValueError(
+            f"{source}: expected {STRIDES} split heads, found {len(heads)}"
+        )
     body = _before(nodes, {head.input[0] for head in heads})
     tail: list[onnx.NodeProto] = []
     outputs: dict[str, list[str]] = {"scores": [], "dist": []}
     for index, head in enumerate(heads):
         conv = by_output[head.input[0]]
-        for name, part in (("scores", slice(0, -BOX_BINS)), ("dist", slice(-BOX_BINS, None))):
+        for name, part in (
+            ("scores", slice(0, -BOX_BINS)),
+            ("dist", slice(-BOX_BINS, None)),
+        ):
             tail += _branch(conv, weights, name, index, part)
             outputs[name].append(tail[-1].output[0])
     for name, parts in outputs.items():
@@ -59,9 +64,7 @@ def _fp32_weights(graph: onnx.GraphProto) -> dict[str, NDArray[np.generic]]:
     return {name: values[name] for name in values if name not in casts.values()}
 
 
-def _before(
-    nodes: list[onnx.NodeProto], head_convs: set[str]
-) -> list[onnx.NodeProto]:
+def _before(nodes: list[onnx.NodeProto], head_convs: set[str]) -> list[onnx.NodeProto]:
     """The nodes that some head convolution needs, without these convolutions."""
     needed: set[str] = set()
     kept: list[onnx.NodeProto] = []
@@ -93,7 +96,9 @@ def _branch(
         helper.make_node("Conv", inputs, [last], last, kernel_shape=[1, 1]),
     ]
     if name == "scores":
-        nodes.append(helper.make_node("Sigmoid", [last], [f"{prefix}_sig"], f"{prefix}_sig"))
+        nodes.append(
+            helper.make_node("Sigmoid", [last], [f"{prefix}_sig"], f"{prefix}_sig")
+        )
         last = f"{prefix}_sig"
     nodes.append(
         helper.make_node(

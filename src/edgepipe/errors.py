@@ -33,7 +33,7 @@ class ConfigError(EdgepipeError):
         self.problem = problem
 
 
-class ConfigErrors(ConfigError):
+class ConfigErrors(ConfigError):  # noqa: N818 - the plural says it
     """All the problems of one configuration, in the order of the text."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:

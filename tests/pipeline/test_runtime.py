@@ -343,7 +343,8 @@ def alone(on_record: Callable[[FrameRecord], None], core: type[Scheduler]) -> Ru
     spec = StreamSpec("a", (Step("infer", "cpu", stateful=False),), credits=True)
     stages: tuple[tuple[Stage, ...], ...] = ((Do("infer", nothing),),)
     plan = StreamPlan(spec, ScriptedSource(3), stages, 10**9, Pace.FAST)
-    return Runtime([plan], core([spec], {"cpu": 1}), {"cpu": 1}, ManualClock(), on_record)
+    scheduler = core([spec], {"cpu": 1})
+    return Runtime([plan], scheduler, {"cpu": 1}, ManualClock(), on_record)
 
 
 def test_a_record_keeper_that_fails_is_counted_and_stops_nothing(

@@ -44,7 +44,7 @@ def stream(
     overflow: Overflow = Overflow.DROP_OLDEST,
     queued_steps: int = 1,
     max_in_flight: int = 8,
-    credits: bool = False,
+    waits: bool = False,
 ) -> StreamSpec:
     return StreamSpec(
         name,
@@ -55,7 +55,7 @@ def stream(
         overflow,
         queued_steps,
         max_in_flight,
-        credits,
+        waits,
     )
 
 
@@ -228,7 +228,7 @@ def test_frames_in_flight_are_bounded_whatever_the_queue_holds() -> None:
 
 
 def test_credits_come_back_when_a_frame_leaves_the_queue() -> None:
-    spec = stream(capacity=2, overflow=Overflow.BLOCK, credits=True)
+    spec = stream(capacity=2, overflow=Overflow.BLOCK, waits=True)
     core = Scheduler([spec], {"cpu": 1})
     assert core.initial_grants() == [Grant("front", 2)]
     first = arrive(core, 0, deadline=100)
@@ -340,7 +340,7 @@ specs = st.builds(
     capacity=st.integers(1, 3),
     overflow=st.sampled_from(Overflow),
     max_in_flight=st.integers(1, 5),
-    credits=st.booleans(),
+    waits=st.booleans(),
 )
 
 
@@ -414,9 +414,7 @@ def test_a_source_that_waits_for_credits_never_overflows(
     world: World, arrivals: list[tuple[int, int, int]], cost: int
 ) -> None:
     drive(world, arrivals, cost, set())
-    overflowed = {
-        name for (name, _), r in world.fates.items() if r is Reason.OVERFLOW
-    }
+    overflowed = {name for (name, _), r in world.fates.items() if r is Reason.OVERFLOW}
     assert overflowed.isdisjoint(spec.id for spec in world.specs if spec.credits)
 
 

@@ -1,0 +1,158 @@
+"""The keys of a model card."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, cast, get_args
+
+from pydantic import Field, Strict
+
+from edgepipe.configs.kinds import (
+    Kind,
+    UnfitError,
+    choice,
+    file_path,
+    identifier,
+    or_null,
+    real,
+    switch,
+    text,
+    whole,
+)
+from edgepipe.configs.scalars import is_list
+from edgepipe.configs.section import Section
+
+Precision = Literal["int8", "fp32"]
+Color = Literal["bgr", "rgb"]
+Alignment = Literal["center", "top_left", "stretch"]
+Three = tuple[float, float, float]
+ThreeWhole = tuple[int, int, int]
+
+
+def three(kind: Kind) -> Kind:
+    """A list of three values of one kind, one for each channel."""
+
+    def read(value: object) -> object:
+        if not is_list(value) or len(value) != 3:
+            raise UnfitError
+        return tuple(kind.read(item) for item in value)
+
+    schema = {"type": "array", "items": dict(kind.schema), "minItems": 3, "maxItems": 3}
+    return Kind(f"a list of 3 values, each {kind.wanted}", read, schema)
+
+
+def inside() -> Kind:
+    """A path below the folder of the card: a card and its files move together."""
+    plain = file_path()
+
+    def read(value: object) -> str:
+        path = cast(str, plain.read(value))
+        if path.startswith("/") or "\\" in path or ".." in PurePosixPath(path).parts:
+            raise UnfitError("it must lie in the card's own folder or below")
+        return path
+
+    return Kind("a relative path", read, plain.schema)
+
+
+def digest() -> Kind:
+    """The sha256 of a file."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+            raise UnfitError
+        return str(value)
+
+    schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    return Kind("64 hexadecimal digits in lower case", read, schema)
+
+
+class FileEntry(Section):
+    """One ONNX file of the model."""
+
+    precision: Annotated[Precision, choice(get_args(Precision))] = Field(
+        description="What the network computes in."
+    )
+    path: Annotated[str, inside()] = Field(
+        description="The file, relative to the card, in its folder or below."
+    )
+    sha256: Annotated[str | None, or_null(digest())] = Field(
+        default=None, description="Hash of the file; null: any file will do."
+    )
+
+
+class InputEntry(Section):
+    """What the network wants to be given."""
+
+    name: Annotated[str, text()] = Field(description="Name of the input tensor.")
+    height: Annotated[int, whole(8, 8192)] = Field(description="In pixels.")
+    width: Annotated[int, whole(8, 8192)] = Field(description="In pixels.")
+    color: Annotated[Color, choice(get_args(Color))] = Field(
+        description="Order of the channels."
+    )
+    mean: Annotated[Three, three(real(-1000, 1000))] = Field(
+        description="Subtracted from each channel, in the network's order, on the scale"
+        " from 0 to 255."
+    )
+    std: Annotated[Three, three(real(0.001, 1000))] = Field(
+        description="Each channel is divided by it afterwards."
+    )
+    align: Annotated[Alignment, choice(get_args(Alignment))] = Field(
+        default="center",
+        description="Where the image lies when its shape is another than the input's;"
+        " `stretch` fills the input instead.",
+    )
+    pad_value: Annotated[ThreeWhole, three(whole(0, 255))] = Field(
+        default=(114, 114, 114),
+        description="Colour of what the image leaves free, in the network's order.",
+    )
+
+
+class HeadEntry(Section):
+    """How the outputs become boxes."""
+
+    kind: Annotated[str, text()] = Field(description="Name of the decoder.")
+    outputs: Annotated[tuple[Annotated[str, text()], ...], Strict(False)] = Field(
+        min_length=1, description="Names of the outputs in the decoder's order."
+    )
+
+
+class ClassesEntry(Section):
+    """What the classes are called: one of the two keys."""
+
+    names: Annotated[tuple[Annotated[str, text()], ...] | None, Strict(False)] = Field(
+        default=None, min_length=1, description="The names in class order."
+    )
+    file: Annotated[str | None, or_null(inside())] = Field(
+        default=None,
+        description="A text file with one name a line, relative to the card.",
+    )
+
+
+class CardEntry(Section):
+    """A detector's card."""
+
+    name: Annotated[str, identifier()] = Field(description="Name of the model.")
+    files: Annotated[tuple[FileEntry, ...], Strict(False)] = Field(
+        min_length=1, description="The model's files, one for each precision."
+    )
+    input: InputEntry = Field(description="What goes in.")
+    head: HeadEntry = Field(description="What comes out.")
+    classes: ClassesEntry = Field(description="What the classes are called.")
+    score_threshold: Annotated[float, real(0, 1)] = Field(
+        description="Lowest score of a detection."
+    )
+    iou_threshold: Annotated[float, real(0, 1)] = Field(
+        description="Overlap above which the weaker of two detections is removed."
+    )
+    max_detections: Annotated[int, whole(1, 10_000)] = Field(
+        default=100, description="Most detections kept in a frame."
+    )
+    class_agnostic: Annotated[bool, switch()] = Field(
+        default=False,
+        description="Whether detections of different classes remove each other.",
+    )
+    licence: Annotated[str, text(longest=10_000, lines=True)] = Field(
+        default="not stated", description="Terms of the weights."
+    )
+    provenance: Annotated[str, text(longest=10_000, lines=True)] = Field(
+        default="not stated", description="Where the files came from."
+    )

@@ -1,0 +1,230 @@
+"""The kinds of values a configuration can hold: how each is read and described.
+
+A :class:`Kind` stands as an annotation in the pydantic models. It gives its own
+messages, so that none of pydantic's reaches a user, and its own JSON Schema.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from edgepipe.configs import units
+from edgepipe.configs.scalars import Style, Written, native, resolve, show
+
+BROKEN_RULE = "edgepipe_rule"
+"""pydantic's error type for the messages made here; the text is ``ctx["problem"]``."""
+ID_RULE = (
+    "1 to 64 printable characters of any script; without / \\ { } and without a blank"
+    " at either end; not . and not .."
+)
+_ID_LENGTH = 64
+_YES_OR_NO = frozenset(["yes", "no", "on", "off", "y", "n"])
+
+
+class UnfitError(Exception):
+    """A value is not of the kind; the message says more than that, or is empty."""
+
+
+def _as_it_is(value: Any) -> object:
+    return value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of value."""
+
+    wanted: str
+    """What is expected, for messages and for the reference."""
+    read: Callable[[object], object]
+    """Gives the checked value or raises UnfitError."""
+    schema: Mapping[str, Any]
+    """JSON Schema of what may be written."""
+    write: Callable[[Any], object] = _as_it_is
+    """Plain data that ``read`` takes back."""
+    nullable: bool = False
+    """Whether ``null`` is allowed too; it becomes None."""
+
+    def _read(self, value: object) -> object:
+        if self.nullable and native(value) is None:
+            return None
+        try:
+            return self.read(value)
+        except UnfitError as error:
+            hint = f": {error}" if str(error) else ""
+            problem = f"expected {self.wanted}, got {show(value)}{hint}"
+            context = {"problem": problem}
+            raise PydanticCustomError(BROKEN_RULE, "{problem}", context) from error
+
+    def _write(self, value: Any) -> object:
+        return None if value is None else self.write(value)
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Read instead of validate: what ``read`` returns has the right type."""
+        writer = core_schema.plain_serializer_function_ser_schema(self._write)
+        return core_schema.no_info_plain_validator_function(
+            self._read, serialization=writer
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The kind's own schema."""
+        return dict(self.schema)
+
+
+def or_null(kind: Kind) -> Kind:
+    """The same kind with null allowed."""
+    schema = {"anyOf": [dict(kind.schema), {"type": "null"}]}
+    wanted = f"{kind.wanted} or null"
+    return replace(kind, wanted=wanted, schema=schema, nullable=True)
+
+
+def text(wanted: str = "text", longest: int = 1000, *, lines: bool = False) -> Kind:
+    """Text exactly as typed: ``no``, ``0755`` and ``1_0`` stay what they are.
+
+    Args:
+        wanted: What to call it.
+        longest: Most characters.
+        lines: Whether it may have several lines.
+    """
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise UnfitError
+        style = value.style if isinstance(value, Written) else Style.QUOTED
+        if style is Style.PLAIN and resolve(value) is None:
+            raise UnfitError("quote it if it is meant as text" if value else "")
+        if not 0 < len(value) <= longest:
+            raise UnfitError(f"it must have 1 to {longest} characters")
+        if any(_is_control(c) and not (lines and c == "\n") for c in value):
+            raise UnfitError("control characters are not allowed")
+        return str(value)
+
+    schema = {"type": "string", "minLength": 1, "maxLength": longest}
+    return Kind(wanted, read, schema)
+
+
+def identifier() -> Kind:
+    """A name that is safe in file names and in log lines."""
+    plain = text()
+
+    def read(value: object) -> str:
+        name = cast(str, plain.read(value))
+        if not name.isprintable() or name != name.strip() or name in (".", ".."):
+            raise UnfitError(ID_RULE)
+        if len(name) > _ID_LENGTH or any(character in "/\\{}" for character in name):
+            raise UnfitError(ID_RULE)
+        return name
+
+    pattern = r"^[^/\\{}\s](?:[^/\\{}]{0,62}[^/\\{}\s])?$"
+    return Kind("an id", read, {"type": "string", "pattern": pattern})
+
+
+def file_path() -> Kind:
+    """The path of a file or folder."""
+    return text("a path")
+
+
+def whole(low: int, high: int) -> Kind:
+    """A whole number from ``low`` to ``high``."""
+
+    def read(value: object) -> int:
+        number = native(value)
+        # type(), because True is an int to isinstance.
+        if type(number) is not int or not low <= number <= high:
+            raise UnfitError(_number_hint(value))
+        return number
+
+    wanted = f"{low}" if low == high else f"a whole number from {low} to {high}"
+    return Kind(wanted, read, {"type": "integer", "minimum": low, "maximum": high})
+
+
+def real(low: float, high: float) -> Kind:
+    """A finite number from ``low`` to ``high``; whole numbers count."""
+
+    def read(value: object) -> float:
+        number = native(value)
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise UnfitError(_number_hint(value))
+        # The range first: float() of a huge int overflows. NaN is in no range.
+        if not low <= number <= high:
+            raise UnfitError
+        return float(number)
+
+    assert math.isfinite(low)
+    assert math.isfinite(high)
+    wanted = f"a number from {low:g} to {high:g}"
+    return Kind(wanted, read, {"type": "number", "minimum": low, "maximum": high})
+
+
+def switch() -> Kind:
+    """``true`` or ``false``, and no other word."""
+
+    def read(value: object) -> bool:
+        meant = native(value)
+        if not isinstance(meant, bool):
+            like_yes = isinstance(meant, str) and meant.lower() in _YES_OR_NO
+            raise UnfitError("yes, no, on and off are words here" if like_yes else "")
+        return meant
+
+    return Kind("true or false", read, {"type": "boolean"})
+
+
+def choice(options: tuple[str, ...]) -> Kind:
+    """One of a few words."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or value not in options:
+            raise UnfitError
+        return str(value)
+
+    wanted = options[0] if len(options) == 1 else f"one of {', '.join(options)}"
+    # Typed without quotes, null is no text to an editor.
+    also: list[str | None] = [None] if "null" in options else []
+    return Kind(wanted, read, {"enum": [*options, *also]})
+
+
+def duration(*, zero: bool = False) -> Kind:
+    """A duration with its unit, in integer nanoseconds once read.
+
+    Args:
+        zero: Whether ``0s`` is allowed.
+    """
+
+    def read(value: object) -> int:
+        if not isinstance(value, str):
+            raise UnfitError
+        try:
+            ns = units.duration_ns(value)
+        except units.UnitError as error:
+            raise UnfitError(str(error)) from error
+        if not (zero or ns):
+            raise UnfitError("it must be longer than nothing")
+        return ns
+
+    wanted = f"{units.DURATION.noun} such as {units.DURATION.examples}"
+    part = rf"[0-9]+(\.[0-9]+)? ?({'|'.join(units.DURATION.units)})"
+    schema = {"type": "string", "pattern": f"^{part}( ?{part})*$"}
+    return Kind(wanted, read, schema, units.format_duration)
+
+
+def _is_control(character: str) -> bool:
+    return character < " " or "\x7f" <= character < "\xa0"
+
+
+def _number_hint(value: object) -> str:
+    if not isinstance(value, Written):
+        return ""
+    if value.style is Style.QUOTED and isinstance(resolve(value), int | float):
+        return "in quotes it is text"
+    if value.lstrip("+-").replace("_", "").isdecimal() and not value.isdecimal():
+        return "write digits only"
+    if value.startswith("0") and value.isdecimal() and len(value) > 1:
+        return "write it without leading zeros"
+    return ""

@@ -1,0 +1,82 @@
+"""Rules that span several values of a configuration.
+
+They look at the plain data, not at checked objects, so that they can be reported in one
+run with everything else; whatever has the wrong shape is left to the schema.
+"""
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+
+from edgepipe.configs.problems import Marks, Path, Problem
+from edgepipe.configs.scalars import is_list, is_mapping, show
+
+STREAM = "{stream}"
+"""Stands for a stream's id in the path of a sink that writes a file for each."""
+_PER_STREAM = ("mot", "video")
+_BRACES = re.compile(r"\{[^{}]*\}|[{}]")
+
+
+def check(data: object, marks: Marks) -> Iterator[Problem]:
+    """Every broken rule."""
+    top = data if is_mapping(data) else {}
+    streams, sinks = _mappings(top, "streams"), _mappings(top, "sinks")
+    yield from _once(_texts(streams, "id"), _same_id, "stream id", marks)
+    yield from _once(_texts(sinks, "path"), posixpath.normpath, "path", marks)
+    for path, sink in sinks:
+        text = sink.get("path")
+        if isinstance(text, str):
+            per_stream = sink.get("kind") in _PER_STREAM
+            problem = _placeholders(text, per_stream, len(streams))
+            if problem:
+                place: Path = (*path, "path")
+                yield Problem(marks.value(place), place, problem)
+
+
+def _placeholders(text: str, per_stream: bool, streams: int) -> str | None:
+    unknown = [found for found in _BRACES.findall(text) if found != STREAM]
+    if unknown:
+        return f"{unknown[0]!r} stands for nothing, only {STREAM} does"
+    if STREAM in text and not per_stream:
+        return f"{STREAM} is for sinks of kind {' and '.join(_PER_STREAM)} only"
+    if per_stream and streams > 1 and STREAM not in text:
+        return f"{streams} streams cannot share the file, put {STREAM} in {show(text)}"
+    return None
+
+
+def _once(
+    values: Iterator[tuple[Path, str]],
+    same: Callable[[str], str],
+    noun: str,
+    marks: Marks,
+) -> Iterator[Problem]:
+    first: dict[str, Path] = {}
+    for path, value in values:
+        before = first.setdefault(same(value), path)
+        if before is not path:
+            mark = marks.value(before)
+            where = f"line {mark.line}" if mark.line else str(mark)
+            text = f"{noun} {show(value)} is given twice, first on {where}"
+            yield Problem(marks.value(path), path, text)
+
+
+def _same_id(text: str) -> str:
+    """Ids that look alike are alike: an accent may be written in two ways."""
+    return unicodedata.normalize("NFC", text)
+
+
+def _texts(
+    items: list[tuple[Path, dict[str, object]]], key: str
+) -> Iterator[tuple[Path, str]]:
+    for path, item in items:
+        if isinstance(text := item.get(key), str) and text:
+            yield (*path, key), text
+
+
+def _mappings(top: dict[str, object], key: str) -> list[tuple[Path, dict[str, object]]]:
+    items = top.get(key)
+    listed = items if is_list(items) else []
+    return [
+        ((key, index), item) for index, item in enumerate(listed) if is_mapping(item)
+    ]

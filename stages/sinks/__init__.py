@@ -1,0 +1,1 @@
+"""Where results leave the pipeline; each module is one kind of sink."""

@@ -1,0 +1,1 @@
+"""Where frames come from: files, folders of images and drawn scenes."""

@@ -1,0 +1,169 @@
+"""Packets in, frames out, as late as possible and in step with what was announced."""
+
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import NamedTuple
+
+import av
+from av.video.frame import VideoFrame
+
+from edgepipe.pipeline.source import DamagedError
+from edgepipe.stages.sources.recording import Recording, VideoPacket
+
+MOST_WAITING = 512
+"""Packets kept for a caller who does not decode. Beyond it the oldest are given up."""
+
+
+class Key(NamedTuple):
+    """Identifies a frame of the file by its place in presentation order."""
+
+    reading: int
+    """How often the file was begun anew before."""
+    stamp: int
+    """Time stamp, or the number of the frame where there are no stamps."""
+    twin: int = 0
+    """How many frames before it carry the same stamp."""
+
+
+class _Waiting(NamedTuple):
+    recording: Recording
+    key: Key
+    packet: VideoPacket | None
+    """None at the end of the recording: the decoder gives what it still holds."""
+
+
+class Decoder:
+    """Decodes what was offered when somebody asks for it.
+
+    One thread offers and announces, another one asks. ``read_more`` is called by the
+    asking thread when the decoder needs packets that have not been offered yet, as it
+    does with reordered frames; it returns False at the end.
+    """
+
+    def __init__(self, read_more: Callable[[], bool]) -> None:
+        self._read_more = read_more
+        self._packets: deque[_Waiting] = deque()
+        self._announced: deque[tuple[int, Key]] = deque(maxlen=2 * MOST_WAITING)
+        self._handing_over = Lock()
+        self._decoding = Lock()
+        self._decoded: deque[tuple[Key, VideoFrame]] = deque()
+        self._recording: Recording | None = None
+        self._count = 0
+        self._last = Key(-1, 0)
+
+    def offer(self, recording: Recording, key: Key, packet: VideoPacket | None) -> None:
+        """Add a packet in decoding order; None ends the recording."""
+        with self._handing_over:
+            self._packets.append(_Waiting(recording, key, packet))
+
+    def announce(self, index: int, key: Key) -> None:
+        """Say which frame an index means."""
+        with self._handing_over:
+            self._announced.append((index, key))
+
+    def make_room(self) -> None:
+        """Give up the oldest packets if too many wait; decodes where it must."""
+        if len(self._packets) < MOST_WAITING:
+            return
+        with self._decoding:
+            while len(self._packets) >= MOST_WAITING:
+                if not self._jump(self._first_key_packet()):
+                    self._decode_one()
+                self._decoded.clear()
+
+    def frame(self, index: int) -> VideoFrame:
+        """The frame of an announced index; what lies before it is discarded.
+
+        Raises:
+            DamagedError: The decoder has none, or reports damage.
+        """
+        with self._decoding:
+            key = self._key_of_index(index)
+            if not self._decoded or self._decoded[-1][0] < key:
+                self._jump(self._last_key_packet(key))
+            while not self._decoded or self._decoded[0][0] < key:
+                if self._decoded:
+                    self._decoded.popleft()
+                elif not self._decode_one() and not self._more():
+                    raise DamagedError("the decoder gave no picture for this frame")
+            if self._decoded[0][0] != key:
+                raise DamagedError("the decoder gave no picture for this frame")
+            frame = self._decoded.popleft()[1]
+        if frame.is_corrupt:
+            raise DamagedError("the decoder reports damage in this frame")
+        return frame
+
+    def _more(self) -> bool:
+        """Get more packets; the last reading returns False and yet offers the end."""
+        return self._read_more() or bool(self._packets)
+
+    def _key_of_index(self, index: int) -> Key:
+        with self._handing_over:
+            while self._announced and self._announced[0][0] <= index:
+                found, key = self._announced.popleft()
+                if found == index:
+                    return key
+        raise DamagedError("given up: too many frames came after it")
+
+    def _first_key_packet(self) -> int:
+        """Position of the first packet after the oldest where decoding can begin."""
+        with self._handing_over:
+            for position, waiting in enumerate(self._packets):
+                if position and _can_begin(waiting):
+                    return position
+        return 0
+
+    def _last_key_packet(self, key: Key) -> int:
+        """Position of the last packet from which ``key`` can be decoded."""
+        found = 0
+        with self._handing_over:
+            for position, waiting in enumerate(self._packets):
+                if waiting.key <= key and _can_begin(waiting):
+                    found = position
+        return found
+
+    def _jump(self, position: int) -> bool:
+        """Forget the packets before ``position``: nothing needs them any more."""
+        if position == 0:
+            return False
+        with self._handing_over:
+            for _ in range(position):
+                self._packets.popleft()
+            target = self._packets[0]
+        if target.recording is self._recording:
+            target.recording.codec.flush_buffers()
+            self._count = target.key.stamp
+        return True
+
+    def _decode_one(self) -> bool:
+        """Feed one packet to the decoder; False if none waits."""
+        with self._handing_over:
+            if not self._packets:
+                return False
+            recording, key, packet = self._packets.popleft()
+        if recording is not self._recording:
+            self._recording, self._count = recording, key.stamp
+        try:
+            frames = recording.codec.decode(packet)
+        except av.FFmpegError:
+            self._count += 1  # without time stamps, only counting tells frames apart
+            return True
+        for frame in frames:
+            self._decoded.append((self._key_of(frame, key.reading), frame))
+        return True
+
+    def _key_of(self, frame: VideoFrame, reading: int) -> Key:
+        assert self._recording is not None
+        stamp = frame.pts if frame.pts is not None else frame.dts
+        if not self._recording.stamped or stamp is None:
+            stamp = self._count
+        self._count += 1
+        last = self._last
+        twin = last.twin + 1 if (reading, stamp) == last[:2] else 0
+        self._last = Key(reading, stamp, twin)
+        return self._last
+
+
+def _can_begin(waiting: _Waiting) -> bool:
+    return waiting.packet is not None and waiting.packet.is_keyframe

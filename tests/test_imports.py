@@ -1,0 +1,71 @@
+"""Each heavy library is imported in the modules named for it, and in no others.
+
+import-linter checks the layers; this looks for the libraries itself because most are
+imported by name when they are first needed, which it cannot see.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("pipeline", "stages", "models", "scheduler", "telemetry", "configs", "src")
+
+HOMES = {
+    "av": {"stages/sources/av_file.py", "stages/sinks/video.py"},
+    "cv2": {"stages/native_threads.py", "stages/draw.py"},
+    "onnx": set[str](),
+    "onnxruntime": {"models/onnxruntime_engine.py"},
+    "openvino": {"models/openvino_engine.py"},
+    "pyarrow": {"telemetry/frame_log.py"},
+    "scipy": {"stages/track.py"},
+    "skvideo": set[str](),
+    "torch": set[str](),
+}
+
+
+def modules() -> list[Path]:
+    """Every module of the package, by its real path."""
+    return [
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path.resolve() == path
+    ]
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Top-level packages that a module imports, also by ``import_module("name")``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(name), level=0):
+                yield name.partition(".")[0]
+            case ast.Call(
+                func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name.partition(".")[0]
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("library", sorted(HOMES))
+def test_a_heavy_library_is_imported_only_where_it_lives(library: str) -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in modules()
+        if library in imported(ast.parse(path.read_text()))
+    }
+    assert found == HOMES[library]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import cv2.dnn", "from cv2 import dnn", "x = importlib.import_module('cv2')"],
+)
+def test_every_way_to_import_is_seen(line: str) -> None:
+    assert list(imported(ast.parse(f"def f():\n    {line}"))) == ["cv2"]
