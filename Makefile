@@ -20,8 +20,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' Makefile | expand -t 12
 
+# A bench whose verdict is INVALID exits with 1. It says why, and on a machine that is
+# too slow or too busy for good numbers that is no reason for make to call it an error.
 demo: $(DEMO)/package  ## run the main job on real footage and show what came out
-	$(DEMO)/bin/edgepipe bench --duration $(DURATION) -c demo
+	$(DEMO)/bin/edgepipe bench --duration $(DURATION) -c demo || [ $$? = 1 ]
 
 test: $(DEV)/ready  ## run the whole test suite, with coverage
 	$(DEV)/bin/coverage run -m pytest

@@ -5,7 +5,7 @@ import unicodedata
 
 from edgepipe.configs.problems import Mark, Problem
 
-MAX_BYTES = 256 * 1024
+MAX_BYTES = 128 * 1024
 """Longest configuration text that is read."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -59,7 +60,9 @@ def _explain(
     elif kind == "missing":
         yield Problem(marks.value(path[:-1]), path, "this key is required")
     elif kind == "too_short":
-        yield Problem(marks.value(path), path, "at least one item is required")
+        # pydantic counts the items without mistakes only.
+        if not value:
+            yield Problem(marks.value(path), path, "at least one item is required")
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         yield from _alternative(schema, location, path, value, marks)
     else:
@@ -103,11 +106,16 @@ def _unknown(
 def _suggest(schema: type[Section], siblings: list[str], key: str) -> str:
     if near := difflib.get_close_matches(key, siblings, 1):
         return f"unknown key, did you mean {near[0]!r}?"
-    elsewhere = dict(section.every_key(schema))
-    if near := difflib.get_close_matches(key, elsewhere, 1, 0.75):
+    elsewhere = _every_key(schema)
+    if near := difflib.get_close_matches(key, elsewhere, 1, 0.65):
         return f"unknown key, did you mean {elsewhere[near[0]]!r}?"
     known = f", known here are {', '.join(siblings)}" if siblings else ""
     return f"unknown key{known}"
+
+
+@cache
+def _every_key(schema: type[Section]) -> dict[str, str]:
+    return dict(section.every_key(schema))
 
 
 def _keys_below(value: object, path: Path) -> Iterator[Path]:

@@ -14,6 +14,7 @@ from edgepipe.configs.scalars import Style, Written, is_finite, resolve
 MAX_DEPTH = 32
 """Deepest nesting that is read."""
 _MAX_REPAIRS = 10
+_QUOTE = "quote it if it is text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,15 @@ class _StopReadingError(Exception):
     """Nothing after the last problem can be understood."""
 
 
+class _GluedKeyError(Exception):
+    """A key goes on where its value should begin; the text can be mended."""
+
+    def __init__(self, problem: Problem, at: int) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
+        self.at = at
+
+
 def compose(text: str, start: Mark) -> tuple[Node | None, list[Problem]]:
     """The top node of the only document, or None where the text is not YAML.
 
@@ -46,23 +56,24 @@ def compose(text: str, start: Mark) -> tuple[Node | None, list[Problem]]:
     """
     mended: list[Problem] = []
     while True:
+        mending: str | None = None
         composer = _Composer(text, start)
-        problem = Problem(start, (), "not valid YAML")
         try:
             return composer.document(), mended + composer.problems
         except _StopReadingError:
             return None, mended + composer.problems
+        except _GluedKeyError as error:
+            problem = error.problem
+            mending = syntax.with_blank(text, error.at)
         except yaml.MarkedYAMLError as error:
-            repair = syntax.mend_missing_blank(text, error, start)
-            if repair is not None and len(mended) < _MAX_REPAIRS:
-                text, problem = repair
-                mended.append(problem)
-                continue
-            problem = syntax.explain(text, error, start)
+            problem, mending = syntax.explain(text, error, start)
         except (yaml.YAMLError, ValueError, OverflowError):
             # PyYAML lets chr() and int() fail on absurd escapes and directives.
             problem = Problem(composer.here(), (), "not valid YAML")
-        return None, [*mended, *composer.problems, problem]
+        if mending is None or len(mended) == _MAX_REPAIRS:
+            return None, [*mended, *composer.problems, problem]
+        mended.append(problem)
+        text = mending
 
 
 class _Composer:
@@ -96,7 +107,7 @@ class _Composer:
     def _node(self, event: events.Event, path: Path) -> Node:
         mark = self._mark(event)
         if len(path) > MAX_DEPTH:
-            self._report(event, path, f"nested more than {MAX_DEPTH} levels deep")
+            self._report(event, (), f"nested more than {MAX_DEPTH} levels deep")
             raise _StopReadingError
         if isinstance(event, events.AliasEvent):
             return self._alias(event, path)
@@ -125,7 +136,7 @@ class _Composer:
         if event.style:
             return Written(text, Style.QUOTED)
         if not is_finite(resolve(text)):
-            self._report(event, path, f"{text} is not a finite number, quote text")
+            self._report(event, path, f"{text} is not a finite number; {_QUOTE}")
         for number in _continued(event):
             if glued := syntax.glued(self._lines[number]):
                 mark = self._start.at(number, glued.column)
@@ -142,6 +153,7 @@ class _Composer:
         first: dict[str, Mark] = {}
         while not isinstance(event := self._next(), events.MappingEndEvent):
             key, mark = self._node(event, (*path, "?")).content, self._mark(event)
+            self._refuse_glued(key, event, path)
             below = (*path, str(key) if isinstance(key, Written) else "?")
             value = self._node(self._next(), below)
             if not isinstance(key, Written) or not key:
@@ -152,21 +164,21 @@ class _Composer:
                 self._report(event, below, f"duplicate key, first given on {where}")
                 continue
             first[key] = mark
-            yield self._mended(Entry(key, mark, value), path)
+            yield Entry(key, mark, value)
 
-    def _mended(self, entry: Entry, path: Path) -> Entry:
-        """``{enabled:true}`` is one key to YAML: report it, go on as was meant."""
-        glued = syntax.glued(entry.key)
-        if entry.key.style is not Style.PLAIN or glued is None:
-            return entry
-        self.problems.append(Problem(entry.mark, path, glued.problem))
-        key = Written(glued.key, Style.PLAIN)
-        value = Node(Written(glued.rest, Style.PLAIN), False, entry.mark)
-        return Entry(key, entry.mark, value if not entry.value.content else entry.value)
+    def _refuse_glued(self, key: object, event: events.Event, path: Path) -> None:
+        """``{enabled:true}`` and ``queue:{capacity: 2}`` have long keys for YAML."""
+        if not isinstance(key, Written) or key.style is not Style.PLAIN:
+            return
+        glued = syntax.glued(key)
+        if glued is not None and event.start_mark is not None:
+            problem = Problem(self._mark(event), path, glued.problem)
+            raise _GluedKeyError(problem, event.start_mark.index + glued.after_colon)
 
     def _refuse_tag(self, event: events.Event, path: Path) -> None:
         tag = getattr(event, "tag", None)
         if tag not in (None, "!"):
+            tag = tag.replace("tag:yaml.org,2002:", "!!")
             self._report(event, path, f"tags such as {tag} are not supported")
 
     def _report(self, event: events.Event, path: Path, text: str) -> None:

@@ -18,7 +18,8 @@ def json_schema() -> dict[str, Any]:
     It tells what one value may be. The loader checks more: rules between values, such
     as unique ids, and the text itself, such as duplicate keys.
     """
-    schema = _finished(Config.model_json_schema(by_alias=True))
+    # Only in this mode are defaults written as in YAML; the rules are the same in both.
+    schema = _finished(Config.model_json_schema(by_alias=True, mode="serialization"))
     return {"$schema": _DIALECT, **schema, "title": _TITLE}
 
 

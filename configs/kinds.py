@@ -81,7 +81,7 @@ class Kind:
 def or_null(kind: Kind) -> Kind:
     """The same kind with null allowed."""
     schema = {"anyOf": [dict(kind.schema), {"type": "null"}]}
-    wanted = f"{kind.wanted} or null"
+    wanted = f"{kind.wanted} (or null)"
     return replace(kind, wanted=wanted, schema=schema, nullable=True)
 
 
@@ -170,7 +170,7 @@ def switch() -> Kind:
         meant = native(value)
         if not isinstance(meant, bool):
             like_yes = isinstance(meant, str) and meant.lower() in _YES_OR_NO
-            raise UnfitError("yes, no, on and off are words here" if like_yes else "")
+            raise UnfitError("write true or false" if like_yes else "")
         return meant
 
     return Kind("true or false", read, {"type": "boolean"})

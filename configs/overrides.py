@@ -88,7 +88,7 @@ def _enter(
         raise _NoSuchPlaceError(f"{name} is {show(place)}, not a list")
     count = len(place)
     if step > count:
-        raise _NoSuchPlaceError(f"{name} has {count} items, the next is [{count}]")
+        raise _NoSuchPlaceError(f"the next item of {name} is [{count}]")
     if step == count:
         place.append(fresh)
     elif replace:

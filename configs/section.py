@@ -31,13 +31,13 @@ def holds_many(field: FieldInfo) -> bool:
 
 
 def every_key(section: type[Section], above: str = "") -> Iterator[tuple[str, str]]:
-    """Each key below a section with its full name: ``deadline, streams[].deadline``."""
+    """Each key below a section with its full name, as in ``streams[].deadline``."""
     for key, field in keys(section).items():
         name = f"{above}{key}"
         yield key, name
-        deeper = f"{name}[]." if holds_many(field) else f"{name}."
         for part in parts(field.annotation):
-            yield from every_key(part, deeper)
+            item = f"[{tag(part) or ''}]" if holds_many(field) else ""
+            yield from every_key(part, f"{name}{item}.")
 
 
 def at(section: type[Section], location: tuple[str | int, ...]) -> list[type[Section]]:

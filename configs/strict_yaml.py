@@ -3,7 +3,7 @@
 The rules beyond YAML's own: one document with a mapping on top; no key twice; keys are
 scalars and stay the text typed; no tags; no infinite numbers or NaN; no tab in the
 indentation and no exotic blanks; at most 32 levels. Anchors, aliases and ``<<`` may be
-used as long as no more than 10 000 values come out. Numbers and booleans are those of
+used as long as no more than 5000 values come out. Numbers and booleans are those of
 YAML 1.2 (see :mod:`edgepipe.configs.scalars`).
 """
 
@@ -16,7 +16,7 @@ from edgepipe.configs.compose import MAX_DEPTH, Entry, Node, compose
 from edgepipe.configs.problems import Mark, Marks, Path, Problem
 from edgepipe.configs.scalars import Style, Written, is_mapping, show
 
-MAX_VALUES = 10_000
+MAX_VALUES = 5000
 """Most values that come out when every alias is filled in."""
 _MERGE = "<<"
 
@@ -61,8 +61,10 @@ def parse_value(source: bytes | str, start: Mark) -> Document:
     problems += [problem for problem in found if problem.mark.line not in lines]
     if root is None:
         return Document(None, marks, tuple(problems))
-    expansion = _Expansion(root.mark, problems)
-    return Document(expansion.fill(root, ()), expansion.marks, tuple(problems))
+    marks.whole = root.mark
+    expansion = _Expansion(marks, problems)
+    data = expansion.fill(root, ())
+    return Document(data if expansion.complete else None, marks, tuple(problems))
 
 
 def missing_blank_hint(value: object) -> str:
@@ -76,10 +78,15 @@ def missing_blank_hint(value: object) -> str:
 class _Expansion:
     """Turns nodes into plain data, every alias into a copy of what it stands for."""
 
-    def __init__(self, whole: Mark, problems: list[Problem]) -> None:
-        self.marks = Marks(whole, {}, {})
+    def __init__(self, marks: Marks, problems: list[Problem]) -> None:
+        self.marks = marks
         self._problems = problems
         self._left = MAX_VALUES
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was filled in."""
+        return self._left >= 0
 
     def fill(self, node: Node, path: Path) -> object:
         """Plain data for ``node``, whose place in the configuration is ``path``."""
@@ -128,7 +135,7 @@ class _Expansion:
 
     def _spend(self, values: int) -> None:
         if self._left >= 0 > self._left - values:
-            text = f"aliases make more than {MAX_VALUES} values of this text"
+            text = f"more than {MAX_VALUES} values, with every alias filled in"
             self._problems.append(Problem(self.marks.whole, (), text))
         self._left -= values
 

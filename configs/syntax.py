@@ -25,8 +25,9 @@ _MEANINGS = (
         False,
     ),
     ("expected <block end>", "the indentation does not fit the lines above", False),
-    ("found character", "a text cannot begin with this character; quote it", False),
+    ("found character", "text cannot begin with this character; quote it", False),
     ("unexpected end of stream", "this quote is never closed", True),
+    ("but got '<stream end>'", "this bracket is never closed", True),
     ("expected ',' or", "expected a comma or the closing bracket", False),
     (
         "expected alphabetic or numeric",
@@ -40,10 +41,9 @@ _MEANINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Glued:
-    """A key and its value with no blank after the colon between them."""
+    """A key with no blank after its colon."""
 
     key: str
-    rest: str
     column: int
     """Of the key, counted from 0."""
     after_colon: int
@@ -52,8 +52,7 @@ class Glued:
     @property
     def problem(self) -> str:
         """What to tell."""
-        wanted = f"{self.key}: {self.rest}"
-        return f"a blank is missing after the colon, write {wanted!r}"
+        return f"a blank is missing after {self.key + ':'!r}"
 
 
 def split_lines(text: str) -> list[str]:
@@ -63,29 +62,30 @@ def split_lines(text: str) -> list[str]:
 
 def glued(line: str) -> Glued | None:
     """The key at the start of a line that has no blank after its colon, if any."""
-    code = before_comment(line).rstrip()
-    match = _GLUED.match(code)
+    match = _GLUED.match(before_comment(line).rstrip())
     if match is None:
         return None
-    return Glued(match[2], code[match.end() :], match.start(2), match.end())
+    return Glued(match[2], match.start(2), match.end())
 
 
-def mend_missing_blank(
+def with_blank(text: str, at: int) -> str:
+    """The text with a blank put in."""
+    return f"{text[:at]} {text[at:]}"
+
+
+def explain(
     text: str, error: yaml.MarkedYAMLError, start: Mark
-) -> tuple[str, Problem] | None:
-    """The text with one missing blank put in, and the problem; None if none is."""
+) -> tuple[Problem, str | None]:
+    """What is wrong where, and the text with it mended where that is clear."""
     lines = split_lines(text)
     for number in _suspects(lines, error):
-        found = glued(lines[number])
-        if found is not None:
-            offset = _offset(text, number) + found.after_colon
+        if found := glued(lines[number]):
             problem = Problem(start.at(number, found.column), (), found.problem)
-            return f"{text[:offset]} {text[offset:]}", problem
-    return None
+            return problem, with_blank(text, _offset(text, number) + found.after_colon)
+    return _translate(text, error, start), None
 
 
-def explain(text: str, error: yaml.MarkedYAMLError, start: Mark) -> Problem:
-    """PyYAML's message in our words, at the place where the cause is."""
+def _translate(text: str, error: yaml.MarkedYAMLError, start: Mark) -> Problem:
     said = error.problem or ""
     at = error.problem_mark or error.context_mark
     meaning = f"not valid YAML: {said}"

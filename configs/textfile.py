@@ -24,7 +24,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 def shown(path: str | Path) -> str:
     """The path for the start of a message, always on one line."""
-    return one_line(os.fspath(path))
+    return one_line(os.fspath(path)) or "''"
 
 
 def _reason(error: OSError | ValueError) -> str:

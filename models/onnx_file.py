@@ -6,7 +6,8 @@ from pathlib import Path
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelFile
 
-_GRAPH_FIELD = 7
+_NEEDED_FIELDS = {7, 8}
+"""A ModelProto's graph and the operator sets it uses."""
 _LAST_FIELD = 26
 """Highest field number of ONNX's ModelProto with room for later versions."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -41,12 +42,12 @@ def _read(path: Path) -> memoryview:
 
 
 def _is_onnx(data: memoryview) -> bool:
-    """Whether the bytes are the fields of a ModelProto, complete, with a graph.
+    """Whether the bytes are the fields of a ModelProto, complete and with a graph.
 
     Only the outermost fields are walked: a text file or a truncated download fails
     here in microseconds with a clear message, where a library would give its own.
     """
-    position, graph = 0, False
+    position, seen = 0, set[int]()
     try:
         while position < len(data):
             key, position = _varint(data, position)
@@ -58,14 +59,14 @@ def _is_onnx(data: memoryview) -> bool:
             elif kind == _BYTES:
                 length, position = _varint(data, position)
                 position += length
-                graph |= field == _GRAPH_FIELD
+                seen.add(field)
             elif kind in (_FIXED32, _FIXED64):
                 position += 4 if kind == _FIXED32 else 8
             else:
                 return False
     except IndexError:
         return False
-    return graph and position == len(data)
+    return position == len(data) and seen >= _NEEDED_FIELDS
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ class OpenVinoEngine:
             ]
         except RuntimeError as error:
             raise EngineError(
-                f"openvino cannot compile {file.path}: {_first_line(error)}"
+                f"openvino cannot compile {file.path}: {_last_line(error)}"
             ) from error
         self.info = EngineInfo(
             engine="openvino",
@@ -93,7 +93,7 @@ class OpenVinoEngine:
         try:
             return self._requests[request].run(np.ascontiguousarray(images))
         except RuntimeError as error:
-            raise EngineError(f"openvino failed: {_first_line(error)}") from error
+            raise EngineError(f"openvino failed: {_last_line(error)}") from error
 
     def close(self) -> None:
         """See :class:`edgepipe.models.engine.Engine`."""
@@ -145,7 +145,7 @@ def _read(core: Any, file: ModelFile, card: ModelCard) -> Any:
         model = core.read_model(str(file.path))
     except RuntimeError as error:
         raise EngineError(
-            f"openvino cannot read {file.path}: {_first_line(error)}"
+            f"openvino cannot read {file.path}: {_last_line(error)}"
         ) from error
     shapes = {port.any_name: _dimensions(port.partial_shape) for port in model.inputs}
     require_input(card, shapes)
@@ -156,7 +156,7 @@ def _read(core: Any, file: ModelFile, card: ModelCard) -> Any:
         except RuntimeError as error:
             raise ModelError(
                 f"model {card.name!r} cannot take {card.width}x{card.height} images: "
-                f"{_first_line(error)}"
+                f"{_last_line(error)}"
             ) from error
     return model
 
@@ -197,7 +197,7 @@ def _executed_precision(compiled: Any) -> str:
     return f"{share}, rest {', '.join(rest)}"
 
 
-def _first_line(error: RuntimeError) -> str:
+def _last_line(error: RuntimeError) -> str:
     """The last line of OpenVINO's message, which says what went wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

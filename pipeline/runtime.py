@@ -107,6 +107,7 @@ class Runtime:
         self._idle = Event()
         self._closed = False
         self._measure_from_ns = 0
+        self._until_ns: int | None = None
         self._crash: BaseException | None = None
         self._lost_records = 0
         self._stage_errors: dict[str, tuple[int, str]] = {}
@@ -134,11 +135,17 @@ class Runtime:
 
     # --- life cycle ---------------------------------------------------------------
 
-    def start(self, warm_up_ns: int = 0) -> None:
-        """Start all threads. Frames captured in the first ``warm_up_ns`` are apart."""
+    def start(self, warm_up_ns: int = 0, measure_ns: int | None = None) -> None:
+        """Start all threads.
+
+        Frames captured in the first ``warm_up_ns`` have books of their own. Sources are
+        stopped at the first frame captured ``measure_ns`` after that.
+        """
         if self._closed:
             raise StoppedError("the pipeline has been stopped and cannot start again")
         self._measure_from_ns = self._clock.now_ns() + warm_up_ns
+        if measure_ns is not None:
+            self._until_ns = self._measure_from_ns + measure_ns
         for grant in self._scheduler.initial_grants():
             self._streams[grant.stream].credits.release(grant.credits)
         for thread in (*self._workers, *self._pumps):
@@ -267,6 +274,8 @@ class Runtime:
                     state, detail = plan.source.end_state
                     break
                 capture_ns = media.capture_ns(arrival.pts_ns, self._clock.now_ns())
+                if self._until_ns is not None and capture_ns >= self._until_ns:
+                    break
                 if self._clock.wait_until(capture_ns, self._sources_stop):
                     break
                 self._arrive(stream, arrival, capture_ns)

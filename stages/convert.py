@@ -1,54 +1,57 @@
-"""Decoded planes to network input in one go: scale, then colour, then letterbox.
+"""Decoded planes to network input in one go: scale, colour and letterbox.
 
-The planes are scaled one by one to the network's size and only then turned into RGB,
-so no full-size RGB picture is ever made. Scaling is bilinear without a filter, as
-``cv2.resize`` does by default, because that is what detectors are mostly trained and
-judged with.
+No full-size RGB picture is ever made. The planes are scaled one by one to the network's
+size and only then turned into RGB, or, where it is cheap enough, a band of rows at a
+time goes the way that ``cv2.VideoCapture`` and ``cv2.resize`` would take (``bands``).
+Scaling is bilinear without a filter, as ``cv2.resize`` does by default, because that is
+what detectors are mostly judged with.
 """
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from edgepipe.models.card import Align, ColorOrder
 from edgepipe.pipeline.buffers import BufferRing
 from edgepipe.pipeline.frame import Frame, Picture, PixelFormat
 from edgepipe.stages.letterbox import Placement, letterbox_for
-from edgepipe.stages.yuv import rgb_from_yuv
+from edgepipe.stages.planes import Image, Scratch, render
 
-Image = NDArray[np.uint8]
+if TYPE_CHECKING:
+    from edgepipe.stages.bands import Bands
 
-_SWAPPED = {
-    (PixelFormat.BGR, ColorOrder.RGB): cv2.COLOR_BGR2RGB,
-    (PixelFormat.RGB, ColorOrder.BGR): cv2.COLOR_RGB2BGR,
-    (PixelFormat.GRAY, ColorOrder.RGB): cv2.COLOR_GRAY2RGB,
-    (PixelFormat.GRAY, ColorOrder.BGR): cv2.COLOR_GRAY2BGR,
-}
-"""Packed formats that are not already in the order wanted."""
+_MOST_SIZES = 8
+"""Picture sizes for which one worker keeps its memory."""
 
 
-class Scratch:
-    """Memory for the steps in between, for pictures of up to ``pixels`` pixels.
+class _Bench:
+    """One worker's own tools: memory, allocated when a size is first seen."""
 
-    One for each worker: it is allocated once and cut to the size of the moment.
-    """
+    def __init__(self, net_pixels: int) -> None:
+        self._scratch = Scratch(net_pixels)
+        self._bands: dict[tuple[int, int, int], Bands | None] = {}
 
-    def __init__(self, pixels: int) -> None:
-        self._planes = np.empty((3, pixels), np.uint8)
-        self._packed = np.empty(3 * pixels, np.uint8)
+    def render(self, picture: Picture, dst: Image, order: ColorOrder) -> None:
+        """Scale the picture to fill ``dst``, in the cheapest way that is exact."""
+        bands = self._bands_for(picture, len(dst))
+        if bands is not None:
+            bands.render(picture, dst, order)
+        else:
+            render(picture, dst, order, self._scratch)
 
-    def plane(self, number: int, width: int, height: int, channels: int = 1) -> Image:
-        """Plane 0, 1 or 2; the chroma of NV12 takes 1 and 2 together."""
-        memory = self._planes[number:].reshape(-1)[: width * height * channels]
-        if channels == 1:
-            return memory.reshape(height, width)
-        return memory.reshape(height, width, channels)
+    def _bands_for(self, picture: Picture, out_height: int) -> "Bands | None":
+        if picture.format is not PixelFormat.I420:
+            return None
+        size = (picture.width, picture.height, out_height)
+        if size not in self._bands:
+            # Only decoded video comes here, so PyAV is there and loaded already.
+            from edgepipe.stages.bands import Bands, band_rows
 
-    def packed(self, width: int, height: int) -> Image:
-        """(height, width, 3)."""
-        return self._packed[: 3 * width * height].reshape(height, width, 3)
+            if len(self._bands) == _MOST_SIZES:
+                self._bands.clear()
+            rows = band_rows(*size)
+            self._bands[size] = None if rows is None else Bands(*size[:2], rows)
+        return self._bands[size]
 
 
 class Convert:
@@ -83,7 +86,7 @@ class Convert:
         # Copying rows of a painted image is many times faster than painting them.
         self._empty = np.empty((height, width, 3), np.uint8)
         self._empty[...] = pad_value
-        self._scratch: dict[int, Scratch] = {}
+        self._benches: dict[int, _Bench] = {}
 
     def process(self, frame: Frame, worker: int) -> Frame:
         """Add the network's input and where the picture lies in it."""
@@ -93,14 +96,14 @@ class Convert:
         placement = letterbox_for(
             picture.width, picture.height, self._width, self._height, self._align
         )
-        scratch = self._scratch.get(worker)
-        if scratch is None:
-            scratch = self._scratch[worker] = Scratch(self._width * self._height)
+        bench = self._benches.get(worker)
+        if bench is None:
+            bench = self._benches[worker] = _Bench(self._width * self._height)
         slot = self._ring.lend()
         try:
             self._pad(slot.array, placement)
             inside = slot.array[placement.rows, placement.columns]
-            render(picture, inside, self._color, scratch)
+            bench.render(picture, inside, self._color)
         except BaseException:
             slot.give_back()
             raise
@@ -130,79 +133,3 @@ def to_bgr(picture: Picture, dst: Image | None = None) -> Image:
     scratch = Scratch(picture.width * picture.height)
     render(picture, image, ColorOrder.BGR, scratch)
     return image
-
-
-def render(picture: Picture, dst: Image, order: ColorOrder, scratch: Scratch) -> None:
-    """Scale ``picture`` to fill ``dst`` (height, width, 3), in full-range ``order``.
-
-    ``dst`` may be a window of a larger array. ``scratch`` must have room for ``dst``.
-    """
-    if picture.format in (PixelFormat.I420, PixelFormat.NV12):
-        _render_yuv(picture, dst, order, scratch)
-    else:
-        _render_packed(picture, dst, order, scratch)
-
-
-def _render_packed(
-    picture: Picture, dst: Image, order: ColorOrder, scratch: Scratch
-) -> None:
-    height, width = dst.shape[:2]
-    source = picture.planes[0]
-    swap = _SWAPPED.get((picture.format, order))
-    if swap is None:
-        _scale(source, dst)
-        return
-    gray = picture.format is PixelFormat.GRAY
-    scaled = scratch.plane(0, width, height) if gray else scratch.packed(width, height)
-    _scale(source, scaled)
-    cv2.cvtColor(scaled, swap, dst=dst)
-
-
-def _render_yuv(
-    picture: Picture, dst: Image, order: ColorOrder, scratch: Scratch
-) -> None:
-    height, width = dst.shape[:2]
-    luma = scratch.plane(0, width, height)
-    _scale(picture.planes[0], luma)
-    scaled: Sequence[Image]
-    if picture.format is PixelFormat.NV12:
-        chroma = scratch.plane(1, width, height, channels=2)
-        _scale_chroma(picture, picture.planes[1], chroma)
-        scaled = (luma, chroma)
-    else:
-        blue, red = (scratch.plane(n, width, height) for n in (1, 2))
-        _scale_chroma(picture, picture.planes[1], blue)
-        _scale_chroma(picture, picture.planes[2], red)
-        scaled = (luma, blue, red)
-    packed = scratch.packed(width, height)
-    cv2.merge(scaled, packed)
-    cv2.transform(packed, rgb_from_yuv(picture.matrix, picture.full_range, order), dst)
-
-
-def _scale(source: Image, dst: Image) -> None:
-    cv2.resize(source, (dst.shape[1], dst.shape[0]), dst=dst)
-
-
-def _scale_chroma(picture: Picture, source: Image, dst: Image) -> None:
-    """Scale a half-size plane onto the luma's grid.
-
-    A chroma sample sits in the middle of its four luma samples, as swscale and cv2
-    assume too. With an odd size the chroma plane reaches half a luma pixel further
-    than the picture, and stretching it to fit would shift colours by up to that.
-    """
-    if picture.width % 2 == 0 and picture.height % 2 == 0:
-        _scale(source, dst)
-        return
-    height, width = dst.shape[:2]
-    step_x, step_y = picture.width / width / 2, picture.height / height / 2
-    to_source = np.array(
-        [[step_x, 0, step_x / 2 - 0.5], [0, step_y, step_y / 2 - 0.5]], np.float64
-    )
-    cv2.warpAffine(
-        source,
-        to_source,
-        (width, height),
-        dst=dst,
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE,
-    )

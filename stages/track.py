@@ -13,7 +13,7 @@ from edgepipe.pipeline.frame import Frame
 # A constant-velocity Kalman filter in which lengths are multiples of the box's own
 # size: the size cancels out of the gains, and x and y share one covariance. Gains are
 # flat around these values (public pedestrian clips at full, half and quarter rate).
-_MEASURED_VARIANCE = 0.1**2
+_MEASURED_VARIANCE = 0.15**2
 """Of a detected centre."""
 _FIRST_SPEED_VARIANCE = 2.0**2
 """Of the unknown speed of a new track, per second squared."""
@@ -219,7 +219,7 @@ class IouTracker:
         found = frame.detections
         if found is None:
             found = Detections.empty()
-        self._advance(frame.capture_ns)
+        self._advance(frame.scene_ns)
         return frame.with_changes(detections=found.tracked(self._identify(found)))
 
     def statistics(self) -> TrackerStatistics:

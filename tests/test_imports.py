@@ -13,9 +13,25 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("pipeline", "stages", "models", "scheduler", "telemetry", "configs", "src")
 
+SOURCES = "stages/sources"
 HOMES = {
-    "av": {"stages/sources/av_file.py", "stages/sinks/video.py"},
-    "cv2": {"stages/native_threads.py", "stages/draw.py"},
+    "av": {
+        "stages/sinks/video_file.py",
+        f"{SOURCES}/decoder.py",
+        f"{SOURCES}/file.py",
+        f"{SOURCES}/pictures.py",
+        f"{SOURCES}/recording.py",
+    },
+    "cv2": {
+        "stages/convert.py",
+        "stages/draw.py",
+        "stages/native_threads.py",
+        "stages/sinks/video_file.py",
+        f"{SOURCES}/figures.py",
+        f"{SOURCES}/folder.py",
+        f"{SOURCES}/pictures.py",
+        f"{SOURCES}/scene.py",
+    },
     "onnx": set[str](),
     "onnxruntime": {"models/onnxruntime_engine.py"},
     "openvino": {"models/openvino_engine.py"},

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from footage import Image, letterbox
 from numpy.typing import NDArray
 
 from edgepipe.models.detector import Detector, Found
-from footage import Image, letterbox
 
 PERSON = 0
 SHOWN = 0.35

@@ -14,7 +14,11 @@ import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
 import numpy as np
+from footage import Image, frames, letterbox, sample_clip
+from judge import SHOWN, agreement, average_precision, detect, mot_boxes
+from nanodet_graph import prepare
 from numpy.typing import NDArray
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -27,9 +31,6 @@ from onnxruntime.quantization import (
 from edgepipe.models.card import Align, ColorOrder, ModelCard, ModelFile
 from edgepipe.models.detector import Detector
 from edgepipe.models.load import load_engine
-from footage import Image, frames, letterbox, sample_clip
-from judge import SHOWN, agreement, average_precision, detect, mot_boxes
-from nanodet_graph import prepare
 
 METHODS = {
     "minmax": CalibrationMethod.MinMax,

@@ -19,5 +19,7 @@ def card_path(name: str) -> Path:
         ModelError: No packaged model has that name.
     """
     if name not in names():
-        raise ModelError(f"no packaged model {name!r} (there are: {', '.join(names())})")
+        raise ModelError(
+            f"no packaged model {name!r} (there are: {', '.join(names())})"
+        )
     return _FOLDER / name / "card.yaml"

@@ -154,7 +154,7 @@ class Pipeline:
                 path=folder / path if path is not None else None,
                 class_names=self.card.class_names,
                 codec=getattr(config, "codec", "vp9"),
-                streams=[stream.id for stream in self.config.streams],
+                several_streams=len(self.config.streams) > 1,
             )
             self._closers.callback(sink.close)
             sinks.append(sink)

@@ -1,5 +1,6 @@
 """Detections as COCO results."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,8 +22,10 @@ hair drier|toothbrush
 """
 _UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
 """Numbers from 1 to 90 that COCO gives to no class."""
-_NAMES: list[str] = _COCO_NAMES.replace("\n", "").split("|")
-_COCO_IDS = dict(zip(_NAMES, sorted(set(range(1, 91)) - _UNUSED), strict=True))
+_NAMES: Sequence[str] = _COCO_NAMES.replace("\n", "").split("|")
+_COCO_IDS: dict[str, int] = dict(
+    zip(_NAMES, sorted(set(range(1, 91)) - _UNUSED), strict=True)
+)
 
 
 def category_ids(class_names: Sequence[str]) -> list[int]:
@@ -36,8 +39,8 @@ class _ResultFile:
     """A JSON array that grows in ``PATH.partial`` and gets its name when complete."""
 
     def __init__(self, path: Path) -> None:
-        if path.is_dir():
-            raise IsADirectoryError(21, "Is a directory", str(path))
+        # What lies there is of an earlier run: nobody should take it for this one's.
+        path.unlink(missing_ok=True)
         self._path = path
         self._partial = path.with_name(path.name + ".partial")
         self._rows = RowFile(self._partial)
@@ -57,7 +60,7 @@ class _ResultFile:
         self._closed = True
         try:
             self._rows.write(b"[]\n" if self._lead == b"[" else b"]\n")
-            self._rows.sync()
+            os.fsync(self._rows.fileno())
         finally:
             self._rows.close()
         self._partial.replace(self._path)

@@ -2,12 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgepipe.pipeline.detections import UNTRACKED, Detections
 from edgepipe.pipeline.frame import Frame
@@ -24,7 +21,7 @@ class JsonlSink:
     or ``late`` after the deadline), ``warm_up``, ``variant``, ``truncated`` and
     ``objects``, each with ``track_id`` (null without), ``class_id``, ``label`` (null
     for a class without a name), ``score`` and ``xyxy`` in pixels of the captured
-    image. A number that is not finite becomes null.
+    image. Objects with numbers that are not finite are left out: JSON has none.
 
     Raises:
         OSError: The file cannot be opened.
@@ -43,7 +40,6 @@ class JsonlSink:
         Raises:
             OSError: It could not be written.
         """
-        # The objects are put together by hand, which halves the cost of a frame.
         head = _encode(_facts(frame, now_ns)).removesuffix("}")
         objects = "" if frame.detections is None else self._objects(frame.detections)
         line = f'{head},"objects":[{objects}]}}\n'
@@ -54,21 +50,33 @@ class JsonlSink:
         self._files.close()
 
     def _objects(self, found: Detections) -> str:
+        usable = np.isfinite(found.xyxy).all(axis=1) & np.isfinite(found.score)
         rows = zip(
-            found.track_id.tolist(),
-            found.class_id.tolist(),
-            _rounded(found.score, 4),
-            _rounded(found.xyxy, 2),
+            found.track_id[usable].tolist(),
+            found.class_id[usable].tolist(),
+            found.score[usable].tolist(),
+            found.xyxy[usable].tolist(),
             strict=True,
         )
         return ",".join(
-            f'{{"track_id":{"null" if track_id == UNTRACKED else track_id},'
-            f'"class_id":{class_id},"label":{self._labels.get(class_id, "null")},'
-            f'"score":{score},"xyxy":{xyxy}}}'
-            for track_id, class_id, score, xyxy in rows
+            [
+                _OBJECT
+                % (
+                    "null" if track_id == UNTRACKED else track_id,
+                    class_id,
+                    self._labels.get(class_id, "null"),
+                    score,
+                    *xyxy,
+                )
+                for track_id, class_id, score, xyxy in rows
+            ]
         )
 
 
+# Put together by hand: measured 1.7 times as fast as the encoder for ten objects.
+_OBJECT = (
+    '{"track_id":%s,"class_id":%d,"label":%s,"score":%.4f,"xyxy":[%.2f,%.2f,%.2f,%.2f]}'
+)
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -88,19 +96,3 @@ def _facts(frame: Frame, now_ns: int) -> dict[str, str | int | float | None]:
         "variant": frame.variant,
         "truncated": 0 if frame.detections is None else frame.detections.truncated,
     }
-
-
-def _rounded(values: NDArray[np.float32], decimals: int) -> list[Any]:
-    """The values as lists that print as JSON does."""
-    # In double precision: a float32 of two decimals prints as eight.
-    exact = np.round(values.astype(np.float64), decimals)
-    if np.isfinite(exact).all():
-        return list(exact.tolist())
-    return [_encode(_nulled(value)) for value in exact.tolist()]
-
-
-def _nulled(value: float | list[float]) -> float | list[float | None] | None:
-    """The same with None for what is not finite."""
-    if isinstance(value, list):
-        return [part if isfinite(part) else None for part in value]
-    return value if isfinite(value) else None

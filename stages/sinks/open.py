@@ -70,6 +70,9 @@ def _open(
         return CocoSink(path, class_names, name)
     if kind == "video":
         from edgepipe.stages.sinks.video import VideoSink
+        from edgepipe.stages.sinks.video_file import CODECS
 
+        if codec not in CODECS:
+            raise ConfigError("", f"sinks.{name}.codec", f"unknown codec {codec!r}")
         return VideoSink(path, class_names, codec, name)
     raise ConfigError("", f"sinks.{name}.kind", f"unknown kind {kind!r}")

@@ -33,15 +33,15 @@ class RowFile:
         done = 0
         try:
             while done < len(row):
-                done += self._file.write(row[done:])
+                done += os.write(self._file.fileno(), row[done:])
         except OSError:
             self._take_back(done)
             raise
         self._torn = False
 
-    def sync(self) -> None:
-        """Wait until the rows are on the disk."""
-        os.fsync(self._file.fileno())
+    def fileno(self) -> int:
+        """The file descriptor, for those who must sync or poll it."""
+        return self._file.fileno()
 
     def close(self) -> None:
         """Close the file; calling it again does nothing."""

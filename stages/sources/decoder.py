@@ -5,7 +5,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
-import av
+from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from edgepipe.pipeline.source import DamagedError
@@ -132,7 +132,7 @@ class Decoder:
                 self._packets.popleft()
             target = self._packets[0]
         if target.recording is self._recording:
-            target.recording.codec.flush_buffers()
+            target.recording.forget()
             self._count = target.key.stamp
         return True
 
@@ -145,8 +145,8 @@ class Decoder:
         if recording is not self._recording:
             self._recording, self._count = recording, key.stamp
         try:
-            frames = recording.codec.decode(packet)
-        except av.FFmpegError:
+            frames = recording.decode(packet)
+        except FFmpegError:
             self._count += 1  # without time stamps, only counting tells frames apart
             return True
         for frame in frames:

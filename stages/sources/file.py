@@ -4,7 +4,7 @@ from collections import deque
 from pathlib import Path
 from threading import Lock
 
-import av
+from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from edgepipe.errors import InputError
@@ -25,8 +25,6 @@ class FileSource:
 
     See :func:`~edgepipe.stages.sources.open.open_source` for the arguments.
 
-    Attributes:
-        warnings: What was assumed or repaired, one line each. Grows while reading.
     """
 
     def __init__(
@@ -42,15 +40,15 @@ class FileSource:
         self._pictures = PictureMaker()
         first = self._first_picture()
         self._recording = Recording(path, decode_threads)
-        self._packets = self._recording.packets
-        self.warnings: list[str] = []
+        self._packets = self._recording.packets()
+        self._assumed: list[str] = []
         self._rate = self._choose_rate(fps)
         self._info = SourceInfo(
             uri=uri,
             width=first.width,
             height=first.height,
             fps=self._rate,
-            codec=self._recording.codec.name,
+            codec=self._recording.codec,
             live=False,
             input_hash=fingerprint(path),
         )
@@ -69,6 +67,14 @@ class FileSource:
     def info(self) -> SourceInfo:
         """Size as shown (upright), rate and codec."""
         return self._info
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was assumed, not believed or repaired so far, one line each."""
+        if not self._repaired:
+            return tuple(self._assumed)
+        repaired = f"{self._repaired} time stamps did not rise and were moved up"
+        return (*self._assumed, repaired)
 
     @property
     def end_state(self) -> tuple[str, str]:
@@ -116,18 +122,18 @@ class FileSource:
     def _choose_rate(self, fps: float | None) -> float:
         recording = self._recording
         if recording.absurd_fps is not None:
-            self.warnings.append(
+            self._assumed.append(
                 f"the header's rate of {recording.absurd_fps:g} fps is not believed"
             )
         if recording.stamped:
             if fps is not None:
-                self.warnings.append(
+                self._assumed.append(
                     f"fps {fps:g} is not used: the file has time stamps"
                 )
             return recording.fps or ASSUMED_FPS
         rate = fps or recording.fps or ASSUMED_FPS
         if fps is None:
-            self.warnings.append(f"no time stamps in the file: assumed {rate:g} fps")
+            self._assumed.append(f"no time stamps in the file: assumed {rate:g} fps")
         return rate
 
     # --- reading, with the lock held --------------------------------------------------
@@ -161,7 +167,7 @@ class FileSource:
         if not self._ended:
             self._recording.close()
             self._recording = Recording(self._path, self._threads)
-            self._packets = self._recording.packets
+            self._packets = self._recording.packets()
             self._begin_lap()
         return not self._ended
 
@@ -210,12 +216,12 @@ class FileSource:
 
 
 def _first_frame(recording: Recording) -> VideoFrame | None:
-    packets = recording.packets
+    packets = recording.packets()
     for _ in range(_PROBE_PACKETS):
         packet = next(packets, None)
         try:
-            frames = recording.codec.decode(packet)
-        except av.FFmpegError:
+            frames = recording.decode(packet)
+        except FFmpegError:
             frames = []
         if frames or packet is None:
             return next(iter(frames), None)

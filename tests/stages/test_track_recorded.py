@@ -1,7 +1,7 @@
 """The iou tracker on recorded failures of other trackers."""
 
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,17 @@ from edgepipe.stages.track import IouTracker
 PERIOD_NS = 33_333_333
 
 
-def recorded(name: str) -> Any:
-    """The JSON of that name, or skip when the recordings are not here."""
-    folder = os.environ.get("EDGEPIPE_CASES")
-    if folder is None:
-        pytest.skip("EDGEPIPE_CASES does not name the folder of recorded failures")
-    return json.loads(next(Path(folder).glob(f"*/{name}")).read_text())
+Read = Callable[[str], Any]
+
+
+@pytest.fixture
+def recorded(cases: Path) -> Read:
+    """Reads the recording of that name."""
+
+    def read(name: str) -> Any:
+        return json.loads(next(cases.glob(f"*/{name}")).read_text())
+
+    return read
 
 
 def track(tracker: IouTracker, at_ns: int, rows: list[list[float]]) -> list[int]:
@@ -33,15 +38,17 @@ def track(tracker: IouTracker, at_ns: int, rows: list[list[float]]) -> list[int]
     return [int(i) for i in out.track_id]
 
 
-def ids_of(name: str) -> tuple[set[int], IouTracker]:
+def ids_of(recording: Any) -> tuple[set[int], IouTracker]:
     tracker = IouTracker()
     seen: set[int] = set()
-    for shot in recorded(name)["frames"]:
+    for shot in recording["frames"]:
         seen |= set(track(tracker, round(shot["t_ms"] * 1e6), shot["dets"]))
     return seen - {UNTRACKED}, tracker
 
 
-def test_every_form_of_an_empty_frame_is_fine_and_the_id_comes_back() -> None:
+def test_every_form_of_an_empty_frame_is_fine_and_the_id_comes_back(
+    recorded: Read,
+) -> None:
     forms: list[list[list[float]] | str | None] = recorded("frames.json")["frames"]
     tracker = IouTracker(min_hits=1)
     seen = [
@@ -51,18 +58,22 @@ def test_every_form_of_an_empty_frame_is_fine_and_the_id_comes_back() -> None:
     assert seen == [[1], [], [], [], [], [], [1]]
 
 
-def test_one_id_through_gaps_of_up_to_eight_periods_and_the_true_speed() -> None:
-    seen, tracker = ids_of("const_speed_drops.json")
+def test_one_id_through_gaps_of_up_to_eight_periods_and_the_true_speed(
+    recorded: Read,
+) -> None:
+    seen, tracker = ids_of(recorded("const_speed_drops.json"))
     assert seen == {1}
     assert 270 <= tracker.tracks.velocity[0, 0] <= 330
 
 
-def test_one_id_through_a_missed_detection_and_a_turn() -> None:
-    seen, _ = ids_of("turn_back.json")
+def test_one_id_through_a_missed_detection_and_a_turn(recorded: Read) -> None:
+    seen, _ = ids_of(recorded("turn_back.json"))
     assert seen == {1}
 
 
-def test_trackers_made_used_and_reset_in_turns_do_not_disturb_each_other() -> None:
+def test_trackers_made_used_and_reset_in_turns_do_not_disturb_each_other(
+    recorded: Read,
+) -> None:
     trackers: dict[str, IouTracker] = {}
     seen: dict[str, list[list[int]]] = {"A": [], "B": [], "C": []}
     for k, step in enumerate(recorded("two_cameras.json")):
@@ -77,7 +88,7 @@ def test_trackers_made_used_and_reset_in_turns_do_not_disturb_each_other() -> No
 
 
 @pytest.mark.slow
-def test_thousands_of_one_frame_objects_leave_nothing_behind() -> None:
+def test_thousands_of_one_frame_objects_leave_nothing_behind(recorded: Read) -> None:
     churn = recorded("churn.json")
     tracker = IouTracker(min_hits=1, max_age_ns=churn["lost_after_frames"] * PERIOD_NS)
     for k in range(churn["frames"] // 10):

@@ -1,7 +1,5 @@
-import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,7 +54,9 @@ def frame(
     return FrameRecord(**(fields | changes))
 
 
-def run(frames: Sequence[FrameRecord], **changes: Any) -> tuple[RunFacts, RunStatistics]:
+def run(
+    frames: Sequence[FrameRecord], **changes: Any
+) -> tuple[RunFacts, RunStatistics]:
     """A clean ten-second run of these frames, with a ledger that agrees with them."""
     statistics = RunStatistics(capacity=10_000)
     for each in frames:
@@ -115,12 +115,3 @@ def make_frame() -> MakeFrame:
 @pytest.fixture
 def make_run() -> MakeRun:
     return run
-
-
-@pytest.fixture
-def cases() -> Path:
-    """The folder of recorded failures."""
-    folder = os.environ.get("EDGEPIPE_CASES")
-    if not folder:
-        pytest.skip("EDGEPIPE_CASES does not name the folder of recorded failures")
-    return Path(folder)

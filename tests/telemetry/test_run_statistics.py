@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgepipe.telemetry.records import FrameRecord, Span
@@ -126,15 +126,17 @@ def test_a_stage_names_every_resource_that_it_ran_on(make_frame: MakeFrame) -> N
 times = st.lists(st.integers(0, 10**9), min_size=3, max_size=3).map(sorted)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from("abc"), times), max_size=8), times)
 def test_the_parts_of_the_latency_always_add_up_to_it(
-    spans: list[tuple[str, list[int]]], whole: list[int]
+    make_frame: MakeFrame, spans: list[tuple[str, list[int]]], whole: list[int]
 ) -> None:
     parts = LatencyParts()
-    record = FrameRecord(
-        "front", 0, whole[0], None, 0, "completed", "", "c", whole[2], False, "", 0, 0, 0,
-        tuple(Span(stage, *moments, "cpu", 0) for stage, moments in spans),
-    )  # fmt: skip
+    record = make_frame(
+        capture_ns=whole[0],
+        done_ns=whole[2],
+        spans=tuple(Span(stage, a, b, c, "cpu", 0) for stage, (a, b, c) in spans),
+    )
     parts.add(record)
     parts.add(record)
     stages = sum(parts.queue_ns.values()) + sum(parts.service_ns.values())

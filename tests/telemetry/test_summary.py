@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,27 @@ MakeFrame = Callable[..., FrameRecord]
 MakeRun = Callable[..., tuple[RunFacts, RunStatistics]]
 
 
+DESIGNED = """
+verdict reasons duration_s warmup_s environment config_hash input_hash commit
+streams.front.captured streams.front.completed streams.front.late
+streams.front.dropped streams.front.failed streams.front.in_flight
+streams.front.deadline_ms streams.front.miss_ratio streams.front.fps_in
+streams.front.fps_out streams.front.jitter_ms
+streams.front.latency_ms.p50 streams.front.latency_ms.p90
+streams.front.latency_ms.p95 streams.front.latency_ms.p97
+streams.front.latency_ms.p99 streams.front.latency_ms.p99_9
+streams.front.latency_ms.max streams.front.age_ms.p50 streams.front.age_ms.max
+stages.infer.n stages.infer.queue_ms.p99 stages.infer.service_ms.p99
+stages.infer.resource resources.cpu.utilisation resources.cpu.blocked_ms.p99
+device.power.value device.power.reason device.power.scope device.power.sensor
+device.power.rate_hz device.energy_j.gross device.energy_j.net
+device.energy_j.idle_w device.joules_per_frame.error_pct device.clocks
+device.temperature device.throttle.events
+process.cpu_s_per_frame process.rss_mb.start process.rss_mb.end
+process.rss_mb.slope_per_h process.threads process.fds ledger.balanced
+"""
+
+
 @pytest.fixture
 def summary(make_run: MakeRun, make_frame: MakeFrame) -> dict[str, Any]:
     return build_summary(*make_run([make_frame(n) for n in range(300)]))
@@ -32,25 +54,7 @@ def test_a_summary_fits_its_schema_and_is_json(summary: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    """
-    verdict reasons duration_s warmup_s environment config_hash input_hash commit
-    streams.front.captured streams.front.completed streams.front.late
-    streams.front.dropped streams.front.failed streams.front.in_flight
-    streams.front.deadline_ms streams.front.miss_ratio streams.front.fps_in
-    streams.front.fps_out streams.front.jitter_ms
-    streams.front.latency_ms.p50 streams.front.latency_ms.p90
-    streams.front.latency_ms.p95 streams.front.latency_ms.p97
-    streams.front.latency_ms.p99 streams.front.latency_ms.p99_9
-    streams.front.latency_ms.max streams.front.age_ms.p50 streams.front.age_ms.max
-    stages.infer.n stages.infer.queue_ms.p99 stages.infer.service_ms.p99
-    stages.infer.resource resources.cpu.utilisation resources.cpu.blocked_ms.p99
-    device.power.value device.power.reason device.power.scope device.power.sensor
-    device.power.rate_hz device.energy_j.gross device.energy_j.net
-    device.energy_j.idle_w device.joules_per_frame.error_pct device.clocks
-    device.temperature device.throttle.events
-    process.cpu_s_per_frame process.rss_mb.start process.rss_mb.end
-    process.rss_mb.slope_per_h process.threads process.fds ledger.balanced
-    """.split(),
+    DESIGNED.split(),
 )
 def test_the_summary_has_every_key_that_was_designed(
     summary: dict[str, Any], path: str
@@ -161,7 +165,7 @@ def test_a_run_without_inference_or_frame_log_says_so(
 def test_the_parts_of_the_mean_latency_add_up_to_it(summary: dict[str, Any]) -> None:
     parts = summary["streams"]["front"]["latency_parts_ms"]
     stages = sum(s["queue"] + s["service"] for s in parts["stages"].values())
-    assert parts["capture"] + stages + parts["other"] == pytest.approx(20.0)
+    assert isclose(parts["capture"] + stages + parts["other"], 20.0)
     assert parts["total"] == summary["streams"]["front"]["latency_ms"]["mean"] == 20.0
 
 
@@ -173,7 +177,7 @@ def test_utilisation_is_busy_time_by_slots_and_measured_time(
     busy_ns = 250 * sum(span.service_ns for span in make_frame().spans)
     cpu = summary["resources"]["cpu"]
     assert cpu["busy_s"] == busy_ns / 1e9
-    assert cpu["utilisation"] == pytest.approx(busy_ns / (2 * 10e9))
+    assert isclose(cpu["utilisation"], busy_ns / (2 * 10e9))
 
 
 def test_a_stream_that_freezes_shows_the_age_of_its_last_result_at_the_end(
@@ -235,11 +239,14 @@ def test_the_warm_up_is_not_in_percentiles_nor_in_misses(
         for n, ms in enumerate(given_ms["latencies"])
     ]
     summary = build_summary(*make_run(frames))
-    stream, latency = summary["streams"]["front"], summary["streams"]["front"]["latency_ms"]
+    stream, latency = (
+        summary["streams"]["front"],
+        summary["streams"]["front"]["latency_ms"],
+    )
     assert latency["n"] == expected["n"]
     for name in ("p50", "p95", "p99", "max"):
         assert latency[name] == expected[name]
-    assert latency["mean"] == pytest.approx(expected["mean"], abs=5e-4)
+    assert isclose(latency["mean"], expected["mean"], abs_tol=5e-4)
     assert stream["late"] == expected["misses"]
     assert stream["miss_ratio"] == expected["misses"] / expected["n"]
     assert summary["warmup"]["frames"] == expected["warmup"]["n"]
@@ -263,7 +270,9 @@ def test_every_captured_frame_has_one_fate_or_is_in_flight(
     ledger = replace(
         facts.streams[0], captured=events["cap"], in_flight=expected["pending"]
     )
-    stream = build_summary(replace(facts, streams=[ledger]), statistics)["streams"]["front"]
+    stream = build_summary(replace(facts, streams=[ledger]), statistics)["streams"][
+        "front"
+    ]
     assert stream["captured"] == expected["captured"]
     assert stream["completed"] == expected["processed"]
     assert sum(stream["dropped"].values()) == expected["dropped"]

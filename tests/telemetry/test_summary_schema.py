@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -29,7 +29,7 @@ def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, boo
         yield from described(value, f"{path}.{key}")
     values = schema.get("additionalProperties")
     if isinstance(values, dict):
-        yield from described(values, f"{path}.*")
+        yield from described(cast("dict[str, Any]", values), f"{path}.*")
 
 
 def test_the_schema_is_itself_valid() -> None:
@@ -71,13 +71,17 @@ def test_a_missing_key_is_refused(summary: dict[str, Any]) -> None:
 
 def test_a_null_without_a_reason_is_refused(summary: dict[str, Any]) -> None:
     summary["device"]["power"]["reason"] = ""
-    with pytest.raises(ValueError, match=r"device\.power\.value: null without a reason"):
+    with pytest.raises(
+        ValueError, match=r"device\.power\.value: null without a reason"
+    ):
         validate(summary)
 
 
 def test_the_page_about_the_summary_is_the_one_that_the_schema_gives() -> None:
     page = (ROOT / "docs" / "summary.md").read_text(encoding="utf-8")
-    assert page == reference(), "write it anew: python -m edgepipe.telemetry.summary_schema"
+    assert page == reference(), (
+        "write it anew: python -m edgepipe.telemetry.summary_schema"
+    )
 
 
 def test_nulls_are_found_at_any_depth_with_the_reason_beside_them() -> None:

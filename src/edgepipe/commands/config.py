@@ -30,7 +30,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from edgepipe.configs.load import dump_yaml
+    from edgepipe.configs.effective import dump_yaml
 
     print(dump_yaml(load_config(args.config, args.set).effective), end="")
     return 0

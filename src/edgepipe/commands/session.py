@@ -14,8 +14,10 @@ from typing import Any
 
 from edgepipe.assemble import Pipeline
 from edgepipe.commands.progress import Progress
-from edgepipe.configs.load import LoadedConfig, dump_yaml
+from edgepipe.configs.effective import dump_yaml
+from edgepipe.configs.load import LoadedConfig
 from edgepipe.telemetry.environment import collect_environment
+from edgepipe.telemetry.frame_log import read_frames
 from edgepipe.telemetry.process import ProcessSampler
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord
@@ -88,7 +90,8 @@ def run_session(request: Request) -> int:
         summary = build_summary(facts, statistics)
         folder.write_environment(facts.environment)
         folder.write_summary(summary)
-        folder.write_report(render_report(summary, folder.frames))
+        frames = read_frames(folder.frames)
+        folder.write_report(render_report(summary, frames.records(), frames.warning))
     _print(request, summary, folder)
     return _exit_code(request, summary, signals)
 
@@ -147,7 +150,7 @@ def _measure(
     gc.freeze()
     if keeper.recorder is not None:
         keeper.recorder.start()
-    runtime.start(request.warm_up_ns)
+    runtime.start(request.warm_up_ns, request.duration_ns)
     end_ns = (
         None
         if request.duration_ns is None

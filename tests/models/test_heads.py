@@ -1,0 +1,176 @@
+"""From raw output tensors to candidate boxes."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgepipe.errors import ModelError
+from edgepipe.models.candidates import BadOutputError, Candidates
+from edgepipe.models.card import ModelCard
+from edgepipe.models.heads import BY_NAME, build_head, check_outputs
+
+MakeCard = Callable[..., ModelCard]
+OUTPUTS = {
+    "nanodet": ("scores", "dist"),
+    "distances": ("scores", "dist"),
+    "yolov8": ("out",),
+    "yolov5": ("out",),
+}
+
+
+def outputs_of(card: ModelCard, images: int = 1) -> dict[str, NDArray[np.float32]]:
+    """Outputs of the right shape that contain nothing."""
+    shapes = zip(card.outputs, build_head(card).shapes, strict=True)
+    return {name: np.zeros((images, *shape), np.float32) for name, shape in shapes}
+
+
+def listed(found: Candidates) -> list[tuple[float, ...]]:
+    """Rows of x1, y1, x2, y2, score, class."""
+    rows = np.column_stack([found.xyxy, found.score, found.class_id])
+    return [tuple(row) for row in rows.tolist()]
+
+
+@pytest.fixture(params=sorted(BY_NAME))
+def card(request: pytest.FixtureRequest, make_card: MakeCard) -> ModelCard:
+    """A 96x64 detector of three classes with each of the heads."""
+    return make_card(head=request.param, outputs=OUTPUTS[request.param])
+
+
+def test_a_nanodet_side_is_the_mean_of_its_bins_times_the_stride(
+    make_card: MakeCard,
+) -> None:
+    card = make_card(head="nanodet")
+    outputs = outputs_of(card)
+    # 96x64 has 12x8 cells of 8 pixels, then 6x4 of 16; this is row 1, column 2 there.
+    cell = 12 * 8 + 6 * 1 + 2
+    outputs["scores"][0, cell] = [0.1, 0.2, 0.75]
+    logits = np.linspace(-2, 2, 44, dtype=np.float32) ** 3
+    outputs["dist"][0, cell] = logits
+    sides: list[float] = []
+    for side in range(4):
+        weights = [exp(float(v)) for v in logits[11 * side : 11 * side + 11]]
+        mean = sum(bin_ * w for bin_, w in enumerate(weights)) / sum(weights)
+        sides.append(16 * mean)
+    left, top, right, bottom = sides
+    x, y = 2.5 * 16, 1.5 * 16
+    box = (x - left, y - top, x + right, y + bottom, 0.75, 2)
+    found = build_head(card).decode(outputs, 0, 0.5)
+    assert listed(found) == [pytest.approx(box, rel=1e-5)]
+
+
+def test_distances_run_from_the_cells_centre(make_card: MakeCard) -> None:
+    card = make_card()
+    outputs = outputs_of(card)
+    outputs["scores"][0, 12 * 3 + 4, 1] = 0.5
+    outputs["dist"][0, 12 * 3 + 4] = [1, 2, 3, 4]
+    found = build_head(card).decode(outputs, 0, 0.5)
+    assert listed(found) == [(36 - 1, 28 - 2, 36 + 3, 28 + 4, 0.5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [("yolov8", "yolov8_1x84x336.npy"), ("yolov5", "yolov5_1x1008x85.npy")],
+)
+def test_both_recorded_layouts_give_the_same_detections(
+    head: str, name: str, cases: Path, make_card: MakeCard
+) -> None:
+    expected = json.loads((cases / "C11/expected.json").read_text())
+    card = make_card(
+        head=head,
+        outputs=("out",),
+        height=128,
+        width=128,
+        class_names=tuple(map(str, range(80))),
+    )
+    decoder = build_head(card)
+    outputs = {"out": np.load(cases / "C11" / name)}
+    check_outputs(card, decoder, outputs)
+    found = listed(decoder.decode(outputs, 0, expected["conf"]))
+    wanted = [(*d["xyxy"], d["score"], d["cls"]) for d in expected["detections"]]
+    assert sorted(found) == [
+        pytest.approx(w, abs=expected["tolerance"]) for w in wanted
+    ]
+
+
+def test_a_yolov8_column_is_a_centre_a_size_and_class_scores(
+    make_card: MakeCard,
+) -> None:
+    card = make_card(head="yolov8", outputs=("out",))
+    outputs = outputs_of(card)
+    outputs["out"][0, :, 7] = [20, 30, 8, 4, 0.25, 0.75, 0.5]
+    assert listed(build_head(card).decode(outputs, 0, 0.5)) == [
+        (16, 28, 24, 32, 0.75, 1)
+    ]
+
+
+def test_a_yolov5_score_is_objectness_times_class(make_card: MakeCard) -> None:
+    card = make_card(head="yolov5", outputs=("out",))
+    outputs = outputs_of(card)
+    outputs["out"][0, 5] = [20, 30, 8, 4, 0.5, 0.25, 0.125, 1.0]
+    outputs["out"][0, 6] = [20, 30, 8, 4, 0.75, 0.5, 0.25, 0.125]
+    assert listed(build_head(card).decode(outputs, 0, 0.5)) == [
+        (16, 28, 24, 32, 0.5, 2)
+    ]
+
+
+def test_nothing_above_the_threshold_gives_no_candidates(card: ModelCard) -> None:
+    found = build_head(card).decode(outputs_of(card), 0, 0.01)
+    assert (found.xyxy.shape, len(found.score), len(found.class_id)) == ((0, 4), 0, 0)
+
+
+def test_each_image_of_a_batch_has_its_own_candidates(card: ModelCard) -> None:
+    outputs = outputs_of(card, images=2)
+    outputs[card.outputs[0]][1] = 0.9
+    head = build_head(card)
+    assert len(head.decode(outputs, 0, 0.5).score) == 0
+    assert len(head.decode(outputs, 1, 0.5).score) > 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 0.5, -1])
+def test_one_bad_value_anywhere_fails_the_whole_image(
+    card: ModelCard, bad: float, place: float
+) -> None:
+    for name in card.outputs:
+        outputs = outputs_of(card)
+        flat = outputs[name].reshape(-1)
+        flat[int(place * len(flat)) if place > 0 else int(place)] = bad
+        with pytest.raises(BadOutputError, match=f"{name!r}: 1 of"):
+            build_head(card).decode(outputs, 0, 0.5)
+
+
+def test_large_finite_values_are_not_taken_for_infinity(card: ModelCard) -> None:
+    outputs = outputs_of(card)
+    outputs[card.outputs[-1]][:] = np.finfo(np.float32).max / 2
+    outputs[card.outputs[0]][..., -3:] = 0
+    with np.errstate(all="ignore"):
+        build_head(card).decode(outputs, 0, 0.5)
+
+
+def test_an_unknown_head_is_refused_with_those_that_exist(make_card: MakeCard) -> None:
+    with pytest.raises(ModelError, match=r"unknown head 'ssd'.*distances, nanodet"):
+        build_head(make_card(head="ssd"))
+
+
+def test_a_card_with_another_number_of_outputs_is_refused(card: ModelCard) -> None:
+    with pytest.raises(ModelError, match=r"reads . output\(s\).*the card names 3"):
+        build_head(replace(card, outputs=("a", "b", "c")))
+
+
+def test_a_wrong_class_count_names_both_numbers(card: ModelCard) -> None:
+    outputs = outputs_of(card)
+    short = replace(card, class_names=("a", "b"))
+    with pytest.raises(ModelError, match="has 3 classes, the card has 2 class names"):
+        check_outputs(short, build_head(short), outputs)
+
+
+def test_a_wrong_shape_names_both_shapes(card: ModelCard) -> None:
+    outputs = outputs_of(replace(card, width=128))
+    with pytest.raises(ModelError, match=r"has shape \(.*\), head .* needs \("):
+        check_outputs(card, build_head(card), outputs)

@@ -1,0 +1,58 @@
+"""The models that ship."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from edgepipe.configs.model_card import read_card
+from edgepipe.errors import ModelError
+from edgepipe.models import zoo
+from edgepipe.models.card import ModelCard
+from edgepipe.models.load import load_engine
+
+
+@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+def test_a_packaged_model_loads_by_its_own_card(name: str, precision: str) -> None:
+    card, warnings = read_card(zoo.card_path(name))
+    assert (card.name, warnings) == (name, ())
+    assert all(file.sha256 for file in card.files)
+    load_engine(card, precision, "openvino", requests=1, threads=1).close()
+
+
+def test_the_default_model_is_there() -> None:
+    assert "nanodet-g" in zoo.names()
+
+
+def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+    with pytest.raises(
+        ModelError, match=r"'yolo' \(there are: nanodet-g, scene-tiny\)"
+    ):
+        zoo.card_path("yolo")
+
+
+def test_foreign_weights_come_with_their_terms() -> None:
+    folder = zoo.card_path("nanodet-g").parent
+    assert "RangiLyu" in (folder / "NOTICE.txt").read_text()
+    assert "Apache License" in (folder / "LICENSE-nanodet-Apache-2.0.txt").read_text()
+    assert "MIT License" in (folder / "LICENSE-human-models-MIT.txt").read_text()
+
+
+def test_the_default_int8_file_has_the_scheme_that_tensorrt_accepts(
+    nanodet: ModelCard,
+) -> None:
+    graph = onnx.load(_int8(nanodet)).graph
+    values = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
+    pairs = [n for n in graph.node if n.op_type.endswith("antizeLinear")]
+    zero_points = [values[node.input[2]] for node in pairs]
+    convolutions = sum(node.op_type == "Conv" for node in graph.node)
+    assert all(zero.dtype in (np.int8, np.int32) for zero in zero_points)
+    assert not any(zero.any() for zero in zero_points)
+    assert sum(zero.ndim == 1 for zero in zero_points) >= convolutions
+
+
+def _int8(card: ModelCard) -> Path:
+    return next(file.path for file in card.files if file.precision == "int8")
