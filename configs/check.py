@@ -107,7 +107,8 @@ def _suggest(schema: type[Section], siblings: list[str], key: str) -> str:
     if near := difflib.get_close_matches(key, siblings, 1):
         return f"unknown key, did you mean {near[0]!r}?"
     elsewhere = _every_key(schema)
-    if near := difflib.get_close_matches(key, elsewhere, 1, 0.65):
+    alike = [known for known in elsewhere if abs(len(known) - len(key)) <= 2]
+    if near := difflib.get_close_matches(key, alike, 1, 0.65):
         return f"unknown key, did you mean {elsewhere[near[0]]!r}?"
     known = f", known here are {', '.join(siblings)}" if siblings else ""
     return f"unknown key{known}"

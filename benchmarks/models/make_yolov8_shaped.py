@@ -23,6 +23,7 @@ from onnxruntime.quantization import (
     QuantType,
     quantize_static,
 )
+from unit_variance import normalise
 from yolov8_graph import CLASSES, build
 
 from edgepipe.configs.model_card import read_card
@@ -35,17 +36,19 @@ QUANTISED = ["Conv", "Mul", "Sigmoid", "Relu", "Add", "Concat", "MaxPool", "Resi
 
 
 class Noise(CalibrationDataReader):
-    """Smooth random pictures, scaled to 0..1."""
+    """Random pictures with detail of every size, scaled to 0..1."""
 
     def __init__(self, size: int, seed: int, count: int = 4) -> None:
         self._random = np.random.default_rng(seed)
         self._inputs = iter([{"images": self._picture(size)} for _ in range(count)])
 
     def _picture(self, size: int) -> NDArray[np.float32]:
-        coarse = self._random.random((1, 3, size // 16, size // 16), np.float32)
-        fine = self._random.normal(0, 0.08, (1, 3, size, size))
-        smooth = coarse.repeat(16, axis=2).repeat(16, axis=3)
-        return np.clip(smooth + fine, 0, 1).astype(np.float32)
+        picture = np.full((1, 3, size, size), 0.5)
+        for cell in (1, 2, 4, 8, 16, 32):
+            shape = (1, 3, size // cell, size // cell)
+            coarse = self._random.normal(0, 0.09, shape)
+            picture += coarse.repeat(cell, axis=2).repeat(cell, axis=3)
+        return np.clip(picture, 0, 1).astype(np.float32)
 
     def get_next(self) -> dict[str, NDArray[np.float32]] | None:
         """The next input, None at the end."""
@@ -154,6 +157,8 @@ def main() -> None:
         "fp32": stem.with_name(f"{stem.name}-fp32.onnx"),
     }
     model, built = build(args.size, args.activation, args.seed)
+    (first,) = Noise(args.size, args.seed, 1)
+    normalise(model, first["images"], built.logits)
     onnx.save(model, files["fp32"])
     gflops = 2 * built.macs / 1e9
     print(f"{gflops:.2f} GFLOP, {built.parameters / 1e6:.2f} M parameters")

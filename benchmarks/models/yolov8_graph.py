@@ -8,10 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 BINS = 16
 CLASSES = 80
 STRIDES = (8, 16, 32)
-# Factors that keep the variance through an activation of a unit normal.
-GAIN = {"silu": 1.677, "relu": 1.414}
-LOGIT_GAIN = 0.4
-"""Small, so that the scores of random features do not saturate."""
+SCORE_LOGITS, SIDE_LOGITS = (-4.0, 1.0), (0.0, 1.0)
+"""Mean and standard deviation of the two kinds of head output, before their sigmoid
+and softmax."""
 
 
 class Builder:
@@ -26,6 +25,8 @@ class Builder:
         self.macs = 0
         """Multiply-accumulates of all convolutions so far."""
         self.parameters = 0
+        self.logits: dict[str, tuple[float, float]] = {}
+        """Wanted mean and standard deviation of the head's last convolutions."""
         self._features = 0
 
     @property
@@ -68,10 +69,10 @@ class Builder:
         """A convolution with padding that keeps the size at stride 1."""
         channels, side = self._cells[x]
         side = -(-side // stride)
-        spread = gain / np.sqrt(channels * kernel * kernel)
+        spread = 1 / np.sqrt(channels * kernel * kernel)
         shape = (out, channels, kernel, kernel)
         weight = self._random.normal(0, spread, shape).astype(np.float32)
-        inputs = [self.constant(weight), self.constant(np.full(out, bias, np.float32))]
+        inputs = [self.constant(weight), self.constant(np.zeros(out, np.float32))]
         pads = [kernel // 2] * 4
         name = self.node(
             "Conv",
@@ -87,8 +88,7 @@ class Builder:
 
     def block(self, x: str, out: int, kernel: int, stride: int = 1) -> str:
         """A convolution and its activation."""
-        gain = GAIN[self._activation]
-        y = self.conv(x, out, kernel, stride, gain=gain, bias=0.0)
+        y = self.conv(x, out, kernel, stride)
         if self._activation == "relu":
             name = self.node("Relu", [y])
         else:
@@ -191,7 +191,8 @@ def _head(b: Builder, levels: tuple[str, ...], size: int) -> str:
             bias=0.0,
         )
         scores = b.block(b.block(level, CLASSES, 3), CLASSES, 3)
-        scores = b.conv(scores, CLASSES, 1, gain=LOGIT_GAIN, bias=-4.0)
+        scores = b.conv(scores, CLASSES, 1)
+        b.logits |= {sides: SIDE_LOGITS, scores: SCORE_LOGITS}
         both = b.concat([sides, scores])
         flat.append(b.node("Reshape", [both, shape]))
     b.end_features()

@@ -78,7 +78,7 @@ def test_a_card_is_read_with_its_paths_beside_it(card: Path) -> None:
         (
             "sha256: null",
             "sha256: 12",
-            "3:61: files[0].sha256: expected 64 hex",
+            "3:62: files[0].sha256: expected 64 hex",
         ),
         ("precision: fp32", "precision: int8", "4:17: files[1].precision: a second"),
         ("names: [walker, no, 0755]", "", "15:10: classes: expected one of names and"),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from edgepipe.pipeline.detections import UNTRACKED, Detections
 from edgepipe.pipeline.frame import Frame
-from edgepipe.stages.track import IouTracker, assign, iou_matrix
+from edgepipe.stages.association import assign, iou_matrix
+from edgepipe.stages.track import IouTracker
 
 SECOND_NS = 1_000_000_000
 PERIOD_NS = SECOND_NS // 30
