@@ -95,9 +95,10 @@ $(DEMO)/dependencies: pyproject.toml constraints.txt | $(DEMO)/bin/python
 
 # setuptools keeps deleted modules in build/ and would install them again.
 $(DEMO)/package: $(DEMO)/dependencies $(SOURCES)
-	rm -rf build
+	@rm -rf build
 	$(DEMO)/bin/pip install -q --no-index --no-deps --no-build-isolation \
 	  --force-reinstall .
+	@rm -rf build
 	@touch $@
 
 # pip learned --group in 25.1; Debian's is older.

@@ -107,8 +107,10 @@ def _suggest(schema: type[Section], siblings: list[str], key: str) -> str:
     if near := difflib.get_close_matches(key, siblings, 1):
         return f"unknown key, did you mean {near[0]!r}?"
     elsewhere = _every_key(schema)
-    alike = [known for known in elsewhere if abs(len(known) - len(key)) <= 2]
-    if near := difflib.get_close_matches(key, alike, 1, 0.65):
+    # Short keys are never very close: for a swapped letter the length must be equal.
+    as_long = [known for known in elsewhere if len(known) == len(key)]
+    near = difflib.get_close_matches(key, elsewhere, 1, 0.75)
+    if near or (near := difflib.get_close_matches(key, as_long, 1)):
         return f"unknown key, did you mean {elsewhere[near[0]]!r}?"
     known = f", known here are {', '.join(siblings)}" if siblings else ""
     return f"unknown key{known}"
@@ -145,16 +147,17 @@ def _alternative(
         text = f"expected a mapping, got {show(value)}{hint}"
         yield Problem(marks.value(path), path, text)
         return
-    item = value
     parts = section.at(schema, location)
     kinds = ", ".join(str(section.tag(part)) for part in parts)
     place: Path = (*path, "kind")
-    if "kind" in item:
-        text = f"expected one of {kinds}, got {show(item['kind'])}"
+    if "kind" in value:
+        text = f"expected one of {kinds}, got {show(value['kind'])}"
         yield Problem(marks.value(place), place, text)
     else:
         text = f"this key is required, one of {kinds}"
         yield Problem(marks.value(path), place, text)
     known = {key for part in parts for key in section.keys(part)}
-    for key in item.keys() - known:
-        yield from _unknown(schema, (*location, key), (*path, key), item[key], marks)
+    for key in value:
+        if key not in known:
+            below = (*path, key)
+            yield from _unknown(schema, (*location, key), below, value[key], marks)

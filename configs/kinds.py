@@ -5,6 +5,7 @@ messages, so that none of pydantic's reaches a user, and its own JSON Schema.
 """
 
 import math
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -103,7 +104,7 @@ def text(wanted: str = "text", longest: int = 1000, *, lines: bool = False) -> K
         if not 0 < len(value) <= longest:
             raise UnfitError(f"it must have 1 to {longest} characters")
         if any(_is_control(c) and not (lines and c == "\n") for c in value):
-            raise UnfitError("control characters are not allowed")
+            raise UnfitError("control characters and broken ones are not allowed")
         return str(value)
 
     schema = {"type": "string", "minLength": 1, "maxLength": longest}
@@ -215,7 +216,8 @@ def duration(*, zero: bool = False) -> Kind:
 
 
 def _is_control(character: str) -> bool:
-    return character < " " or "\x7f" <= character < "\xa0"
+    # Surrogates come from bytes in the environment that are no text.
+    return unicodedata.category(character) in ("Cc", "Cs")
 
 
 def _number_hint(value: object) -> str:

@@ -209,10 +209,11 @@ class TelemetryConfig(Section):
 class RunConfig(Section):
     """When a run begins to count, and when it ends."""
 
-    warm_up_ns: Annotated[int, duration(zero=True)] = Field(
-        default=units.duration_ns("2s"),
+    warm_up_ns: Annotated[int | None, or_null(duration(zero=True))] = Field(
+        default=None,
         alias="warm_up",
-        description="Time at the start that is left out of the numbers.",
+        description="Time at the start that is left out of the numbers; null: ``2s``"
+        " for ``bench``, none for ``run``.",
     )
     duration_ns: Annotated[int | None, or_null(duration())] = Field(
         default=None,

@@ -59,7 +59,7 @@ def bin_folder(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def run_from_root(*command: str | Path, timeout_s: float = 60) -> str:
+def run_from_root(*command: str | Path, accept: tuple[int, ...] = (0,)) -> str:
     """Run a command where no checkout is near; return what it prints."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     run = subprocess.run(
@@ -68,10 +68,10 @@ def run_from_root(*command: str | Path, timeout_s: float = 60) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=60,
         check=False,
     )
-    assert run.returncode == 0, f"{command}\n{run.stdout}{run.stderr}"
+    assert run.returncode in accept, f"{command}\n{run.stdout}{run.stderr}"
     return run.stdout
 
 
@@ -144,7 +144,9 @@ def test_the_installed_command_accepts_the_packaged_configs(
 def test_a_short_bench_runs_from_the_wheel(bin_folder: Path, tmp_path: Path) -> None:
     bench = ["bench", "-c", "synthetic", "--duration", "2s", "--json"]
     to = f"telemetry.dir={tmp_path}"
-    printed = run_from_root(bin_folder / "edgepipe", *bench, "--set", to)
+    # Two seconds are too few frames for a p99, so the verdict is INVALID: exit code 1.
+    edgepipe = bin_folder / "edgepipe"
+    printed = run_from_root(edgepipe, *bench, "--set", to, accept=(0, 1))
     summary = json.loads(printed)
     assert summary["ledger"]["balanced"] is True
     assert all(stream["completed"] > 0 for stream in summary["streams"].values())

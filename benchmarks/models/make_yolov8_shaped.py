@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import yaml
-from footage import frames, letterbox, sample_clip
+from footage import Image, frames, letterbox, sample_clip
 from numpy.typing import NDArray
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -35,35 +35,31 @@ WANTED_BOXES = 30
 QUANTISED = ["Conv", "Mul", "Sigmoid", "Relu", "Add", "Concat", "MaxPool", "Resize"]
 
 
-class Noise(CalibrationDataReader):
-    """Random pictures with detail of every size, scaled to 0..1."""
+class Inputs(CalibrationDataReader):
+    """Feeds network inputs one after the other."""
 
-    def __init__(self, size: int, seed: int, count: int = 4) -> None:
-        self._random = np.random.default_rng(seed)
-        self._inputs = iter([{"images": self._picture(size)} for _ in range(count)])
-
-    def _picture(self, size: int) -> NDArray[np.float32]:
-        picture = np.full((1, 3, size, size), 0.5)
-        for cell in (1, 2, 4, 8, 16, 32):
-            shape = (1, 3, size // cell, size // cell)
-            coarse = self._random.normal(0, 0.09, shape)
-            picture += coarse.repeat(cell, axis=2).repeat(cell, axis=3)
-        return np.clip(picture, 0, 1).astype(np.float32)
+    def __init__(self, tensors: list[Image]) -> None:
+        self._inputs = iter([{"images": scaled(tensor)} for tensor in tensors])
 
     def get_next(self) -> dict[str, NDArray[np.float32]] | None:
         """The next input, None at the end."""
         return next(self._inputs, None)
 
 
+def scaled(tensor: Image) -> NDArray[np.float32]:
+    """(1, 3, size, size) from 0 to 1."""
+    return np.ascontiguousarray(np.moveaxis(tensor, 2, 0)[np.newaxis] / np.float32(255))
+
+
 def quantise(
-    source: Path, target: Path, images: Noise, scheme: str, in_float: list[str]
+    source: Path, target: Path, images: list[Image], scheme: str, in_float: list[str]
 ) -> None:
     """Per-channel signed weights; activations unsigned (u8s8) or signed (s8s8)."""
     signed = scheme == "s8s8"
     quantize_static(
         source,
         target,
-        images,
+        Inputs(images),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
         activation_type=QuantType.QInt8 if signed else QuantType.QUInt8,
@@ -109,19 +105,15 @@ def write_card(path: Path, size: int, files: dict[str, Path], threshold: float) 
     path.write_text(yaml.safe_dump(card, sort_keys=False), encoding="utf-8")
 
 
-def threshold_for(card: ModelCard, clip: Path, boxes: int) -> float:
+def threshold_for(card: ModelCard, images: list[Image], boxes: int) -> float:
     """The score that leaves this many boxes on the median frame, by bisection."""
     engine = load_engine(card, "int8", "openvino", requests=1, threads=1)
-    images = [
-        letterbox(image[..., ::-1], card.height, card.width, 114).tensor[np.newaxis]
-        for image in frames(clip, range(0, 200, 20))
-    ]
 
     def found(score: float) -> float:
         detector = Detector(
             card, engine, score=score, iou=0.45, max_detections=1, class_agnostic=False
         )
-        results = [detector.detect(image)[0] for image in images]
+        results = [detector.detect(image[np.newaxis])[0] for image in images]
         return float(np.median([len(r.score) + r.truncated for r in results]))
 
     low, high = 0.0, 1.0
@@ -156,19 +148,20 @@ def main() -> None:
         "int8": stem.with_suffix(".onnx"),
         "fp32": stem.with_name(f"{stem.name}-fp32.onnx"),
     }
+    clip = args.clip or sample_clip("bikes.mp4")
+    images = [
+        letterbox(image[..., ::-1], args.size, args.size, 114).tensor
+        for image in frames(clip, range(0, 200, 20))
+    ]
     model, built = build(args.size, args.activation, args.seed)
-    (first,) = Noise(args.size, args.seed, 1)
-    normalise(model, first["images"], built.logits)
+    normalise(model, [scaled(image) for image in images[::3]], built.logits)
     onnx.save(model, files["fp32"])
     gflops = 2 * built.macs / 1e9
     print(f"{gflops:.2f} GFLOP, {built.parameters / 1e6:.2f} M parameters")
-    images = Noise(args.size, args.seed)
-    quantise(files["fp32"], files["int8"], images, args.scheme, built.decoding)
+    quantise(files["fp32"], files["int8"], images[:4], args.scheme, built.decoding)
     write_card(card, args.size, files, 0.5)
-    clip = args.clip or sample_clip("bikes.mp4")
-    write_card(
-        card, args.size, files, threshold_for(read_card(card)[0], clip, WANTED_BOXES)
-    )
+    score = threshold_for(read_card(card)[0], images, WANTED_BOXES)
+    write_card(card, args.size, files, score)
     print(card)
 
 

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 def normalise(
     model: onnx.ModelProto,
-    image: NDArray[np.float32],
+    images: list[NDArray[np.float32]],
     last: dict[str, tuple[float, float]],
 ) -> None:
     """Rescale every convolution in place, each output channel on its own.
@@ -19,7 +19,7 @@ def normalise(
 
     Args:
         model: A model whose convolutions have a bias.
-        image: The input that the statistics are taken from.
+        images: The inputs that the statistics are taken from.
         last: Mean and standard deviation wanted from the named convolutions.
     """
     convolutions = [
@@ -34,18 +34,20 @@ def normalise(
         if item.name in parameters
     }
     session = _session(model, [node.output[0] for node in convolutions], parameters)
-    feeds = {model.graph.input[0].name: image, **values}
+    source = model.graph.input[0].name
     for node in convolutions:
-        (output,) = session.run([node.output[0]], feeds)
+        output = np.concatenate(
+            [session.run([node.output[0]], {source: x, **values})[0] for x in images]
+        )
         mean, spread = output.mean(axis=(0, 2, 3)), output.std(axis=(0, 2, 3)) + 1e-6
         wanted_mean, wanted_spread = last.get(node.name, (0.0, 1.0))
         factor = (wanted_spread / spread).astype(np.float32)
         weight, bias = node.input[1:]
-        feeds[weight] *= factor[:, None, None, None]
-        feeds[bias] = (feeds[bias] - mean) * factor + np.float32(wanted_mean)
+        values[weight] *= factor[:, None, None, None]
+        values[bias] = (values[bias] - mean) * factor + np.float32(wanted_mean)
     for item in model.graph.initializer:
         if item.name in parameters:
-            item.CopyFrom(numpy_helper.from_array(feeds[item.name], item.name))
+            item.CopyFrom(numpy_helper.from_array(values[item.name], item.name))
 
 
 def _session(
@@ -63,6 +65,8 @@ def _session(
         for item in model.graph.initializer
         if item.name in parameters
     )
+    options = ort.SessionOptions()
+    options.log_severity_level = 3  # it warns of every parameter that is an input
     return ort.InferenceSession(
-        open_model.SerializeToString(), providers=["CPUExecutionProvider"]
+        open_model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

@@ -56,16 +56,7 @@ class Builder:
         self._constants[name] = value
         return name
 
-    def conv(
-        self,
-        x: str,
-        out: int,
-        kernel: int,
-        stride: int = 1,
-        *,
-        gain: float,
-        bias: float,
-    ) -> str:
+    def conv(self, x: str, out: int, kernel: int, stride: int = 1) -> str:
         """A convolution with padding that keeps the size at stride 1."""
         channels, side = self._cells[x]
         side = -(-side // stride)
@@ -183,13 +174,7 @@ def _head(b: Builder, levels: tuple[str, ...], size: int) -> str:
     shape = b.constant(np.array([1, 4 * BINS + CLASSES, -1], np.int64))
     flat: list[str] = []
     for level in levels:
-        sides = b.conv(
-            b.block(b.block(level, 64, 3), 64, 3),
-            4 * BINS,
-            1,
-            gain=LOGIT_GAIN,
-            bias=0.0,
-        )
+        sides = b.conv(b.block(b.block(level, 64, 3), 64, 3), 4 * BINS, 1)
         scores = b.block(b.block(level, CLASSES, 3), CLASSES, 3)
         scores = b.conv(scores, CLASSES, 1)
         b.logits |= {sides: SIDE_LOGITS, scores: SCORE_LOGITS}

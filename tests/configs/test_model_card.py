@@ -4,6 +4,7 @@ import pytest
 
 from edgepipe.configs.model_card import read_card
 from edgepipe.errors import ConfigError
+from edgepipe.models import zoo
 from edgepipe.models.card import Align, ColorOrder
 
 CARD = """\
@@ -78,7 +79,7 @@ def test_a_card_is_read_with_its_paths_beside_it(card: Path) -> None:
         (
             "sha256: null",
             "sha256: 12",
-            "3:62: files[0].sha256: expected 64 hex",
+            "3:56: files[0].sha256: expected 64 hex",
         ),
         ("precision: fp32", "precision: int8", "4:17: files[1].precision: a second"),
         ("names: [walker, no, 0755]", "", "15:10: classes: expected one of names and"),
@@ -163,3 +164,11 @@ def test_recorded_files_of_class_names(
     assert len(found.class_names) == count
     assert found.class_names[0] == "class 0"
     assert len(warnings) == warned
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_the_cards_of_the_models_that_ship_are_read_without_warnings(name: str) -> None:
+    found, warnings = read_card(zoo.card_path(name))
+    assert found.name == name
+    assert warnings == ()
+    assert all(file.path.exists() and file.sha256 for file in found.files)

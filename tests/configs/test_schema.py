@@ -88,8 +88,8 @@ from .conftest import Complaints
         ("sinks: [mot]\n", "5:9: sinks[0]: expected a mapping, got 'mot'"),
         (
             'telemetry: {dir: "a\\nb"}\n',
-            "5:18: telemetry.dir: expected a path, got 'a\\nb': control characters are"
-            " not allowed",
+            "5:18: telemetry.dir: expected a path, got 'a\\nb': control characters and"
+            " broken ones are not allowed",
         ),
         (
             "model: {path: null}\n",
