@@ -1,7 +1,7 @@
 """What a way of making the network's input costs, and whether detections change.
 
     python benchmarks/conversion.py cost
-    python benchmarks/conversion.py agree --model models/zoo/nanodet-g/fp32.onnx CLIP...
+    python benchmarks/conversion.py agree CLIP... --model models/zoo/nanodet-g/int8.onnx
 
 ``cost`` times every way on the same pictures, one after the other in alternating
 order, on one thread: milliseconds per frame, median and 10th to 90th percentile.
@@ -30,8 +30,9 @@ from edgepipe.pipeline.frame import Picture
 from edgepipe.stages.bands import Bands, band_rows
 from edgepipe.stages.letterbox import Placement, letterbox_for
 from edgepipe.stages.planes import Scratch, render
-from edgepipe.stages.sources.open import open_source
+from edgepipe.stages.sources.open import open_source, sample_path
 from edgepipe.stages.sources.pictures import PictureMaker
+from edgepipe.stages.yuv import rgb_from_yuv
 
 Image = NDArray[np.uint8]
 Way = Callable[[Picture, Image], None]
@@ -51,21 +52,22 @@ def planes(picture: Picture, dst: Image) -> None:
 def planes_area(picture: Picture, dst: Image) -> None:
     """The same with a filter that averages over the source pixels."""
     size = (dst.shape[1], dst.shape[0])
-    scaled = [cv2.resize(p, size, interpolation=cv2.INTER_AREA) for p in picture.planes]
-    small = Picture(
-        picture.format, (np.asarray(scaled[0], np.uint8),), *size, picture.matrix
-    )
-    merged = np.asarray(cv2.merge(scaled), np.uint8)
-    _to_bgr(small, merged, dst)
+    small = [cv2.resize(p, size, interpolation=cv2.INTER_AREA) for p in picture.planes]
+    matrix = rgb_from_yuv(picture.matrix, picture.full_range, ColorOrder.BGR)
+    cv2.transform(cv2.merge(small), matrix, dst)
 
 
 def bands(picture: Picture, dst: Image) -> None:
-    """As plain, but a band of rows at a time."""
-    key = (picture.width, picture.height)
-    if key not in BANDS:
-        rows = band_rows(*key, len(dst)) or 4 * (picture.height // 36)
-        BANDS[key] = Bands(*key, rows)
-    BANDS[key].render(picture, dst, ColorOrder.BGR)
+    """As plain, but a band of rows at a time; planes where that is not possible."""
+    size = (picture.width, picture.height)
+    if size not in BANDS:
+        rows = band_rows(*size, len(dst))
+        BANDS[size] = None if rows is None else Bands(*size, rows)
+    made = BANDS[size]
+    if made is None:
+        planes(picture, dst)
+    else:
+        made.render(picture, dst, ColorOrder.BGR)
 
 
 def swscale(how: str) -> Way:
@@ -100,21 +102,14 @@ def plain() -> Way:
     return way
 
 
-def _to_bgr(small: Picture, merged: Image, dst: Image) -> None:
-    from edgepipe.stages.yuv import rgb_from_yuv
-
-    matrix = rgb_from_yuv(small.matrix, small.full_range, ColorOrder.BGR)
-    cv2.transform(merged, matrix, dst)
-
-
 SCRATCH = Scratch(WIDTH * HEIGHT)
-BANDS: dict[tuple[int, int], Bands] = {}
+BANDS: dict[tuple[int, int], Bands | None] = {}
 WAYS: dict[str, Way] = {
     "planes LINEAR": planes,
     "planes AREA": planes_area,
     "swscale BILINEAR": swscale("BILINEAR"),
     "swscale AREA": swscale("AREA"),
-    "bands": bands,
+    "bands (as built)": bands,
     "plain (whole BGR)": plain(),
 }
 
@@ -192,8 +187,8 @@ def detector(model: Path, engine: str) -> Detector:
 def pairs(clip: str, step: int) -> Iterator[tuple[Picture, Image]]:
     """Every ``step``-th frame, decoded by edgepipe and by cv2."""
     source = open_source(clip)
-    path = source.info.uri if Path(clip).exists() else _sample_path(clip)
-    capture = cv2.VideoCapture(path)
+    path = sample_path(clip) if clip.startswith("sample:") else Path(clip)
+    capture = cv2.VideoCapture(str(path))
     while (arrival := source.next_arrival()) is not None:
         good, image = capture.read()
         if not good:
@@ -201,12 +196,6 @@ def pairs(clip: str, step: int) -> Iterator[tuple[Picture, Image]]:
         if arrival.index % step == 0:
             yield source.decode(arrival.index), np.asarray(image, np.uint8)
     source.close()
-
-
-def _sample_path(uri: str) -> str:
-    from edgepipe.stages.sources.open import sample_path
-
-    return str(sample_path(uri))
 
 
 def agree(model: Path, engine: str, clip: str, step: int) -> None:

@@ -44,6 +44,7 @@ class Empty:
     count: int
     given: int = 0
     end_state: tuple[str, str] = ("ended", "")
+    warnings: tuple[str, ...] = ()
     info: SourceInfo = field(
         default_factory=lambda: SourceInfo("empty:", 2, 2, None, "raw", live=False)
     )

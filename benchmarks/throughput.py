@@ -50,7 +50,7 @@ Image = NDArray[np.uint8]
 Infer = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
 
 
-# --- the loops that people write --------------------------------------------------------
+# --- the loops that people write ---------------------------------------------------
 
 
 def letterbox(image: Image, height: int, width: int) -> Image:
@@ -238,7 +238,7 @@ def loop(variant: str, card: dict[str, Any], clip: Path, seconds: float) -> floa
     return count / (time.perf_counter() - started)
 
 
-# --- edgepipe ---------------------------------------------------------------------------
+# --- edgepipe ----------------------------------------------------------------------
 
 
 def edgepipe(
@@ -266,15 +266,11 @@ def edgepipe(
     bound = min(
         slots / sum(mean_s.values()), 1 / max(mean_s["decode"], mean_s["track"])
     )
-    fps = float(
-        stream["fps_out"]["value"]
-        if isinstance(stream["fps_out"], dict)
-        else stream["fps_out"]
-    )
+    fps = float(stream["fps_out"])
     return {"fps": fps, "bound": bound, "share": fps / bound}
 
 
-# --- the run ----------------------------------------------------------------------------
+# --- the run -----------------------------------------------------------------------
 
 
 def prepare(out: Path, clip: Path) -> dict[str, tuple[str, str | None, Path]]:

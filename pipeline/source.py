@@ -47,6 +47,11 @@ class Source(Protocol):
         """Size, rate and codec."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What had to be assumed when it was opened, one line each."""
+        ...
+
     def next_arrival(self) -> Arrival | None:
         """The next frame in presentation order, or None at the end.
 

@@ -19,6 +19,11 @@ def invalid_because(facts: RunFacts, statistics: RunStatistics) -> list[str]:
 
     Deadline misses are results: they make no run invalid.
     """
+    return [*broken_because(facts, statistics), *_too_little(facts, statistics)]
+
+
+def broken_because(facts: RunFacts, statistics: RunStatistics) -> list[str]:
+    """What went wrong, one line each, however little or much was measured."""
     return [
         *_of_the_run(facts),
         *_of_the_sources(facts),
@@ -30,15 +35,21 @@ def invalid_because(facts: RunFacts, statistics: RunStatistics) -> list[str]:
     ]
 
 
-def _of_the_run(facts: RunFacts) -> Iterator[str]:
-    if facts.forced_stop:
-        yield f"the pipeline was forced to stop: {facts.forced_stop}"
+def _too_little(facts: RunFacts, statistics: RunStatistics) -> Iterator[str]:
     measured_ns = facts.duration_ns
     if facts.asked_ns is not None and measured_ns < _SHORT * facts.asked_ns:
         yield (
             f"stopped early: {measured_ns / 1e9:.1f} s measured of"
             f" {facts.asked_ns / 1e9:.1f} s asked for"
         )
+    for stream in facts.streams:
+        measured = statistics.stream(stream.stream)
+        yield from _too_few(f"stream {stream.stream!r}", measured)
+
+
+def _of_the_run(facts: RunFacts) -> Iterator[str]:
+    if facts.forced_stop:
+        yield f"the pipeline was forced to stop: {facts.forced_stop}"
     if not facts.balanced:
         yield "the ledger does not balance: some frame has no fate, or more than one"
     if not facts.streams:
@@ -63,7 +74,6 @@ def _of_a_stream(facts: StreamFacts, measured: StreamStatistics) -> Iterator[str
     broken = sum(in_ledger[fate] for fate in STAGE_FAILURES)
     if broken:
         yield f"{name}: a stage failed on {broken} of {facts.captured} frames"
-    yield from _too_few(name, measured)
 
 
 def _too_few(name: str, measured: StreamStatistics) -> Iterator[str]:

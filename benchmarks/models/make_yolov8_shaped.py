@@ -151,14 +151,14 @@ def main() -> None:
     clip = args.clip or sample_clip("bikes.mp4")
     images = [
         letterbox(image[..., ::-1], args.size, args.size, 114).tensor
-        for image in frames(clip, range(0, 200, 20))
+        for image in frames(clip, range(10, 250, 30))
     ]
     model, built = build(args.size, args.activation, args.seed)
-    normalise(model, [scaled(image) for image in images[::3]], built.logits)
+    normalise(model, [scaled(image) for image in images[::2]], built.logits)
     onnx.save(model, files["fp32"])
     gflops = 2 * built.macs / 1e9
     print(f"{gflops:.2f} GFLOP, {built.parameters / 1e6:.2f} M parameters")
-    quantise(files["fp32"], files["int8"], images[:4], args.scheme, built.decoding)
+    quantise(files["fp32"], files["int8"], images, args.scheme, built.decoding)
     write_card(card, args.size, files, 0.5)
     score = threshold_for(read_card(card)[0], images, WANTED_BOXES)
     write_card(card, args.size, files, score)

@@ -123,6 +123,7 @@ class Pipeline:
             stream.source.uri, loop=stream.source.loop, fps=stream.source.fps
         )
         self._closers.callback(source.close)
+        self.warnings.extend(f"{stream.id}: {text}" for text in source.warnings)
         return source
 
     def _read_card(self, model: ModelConfig) -> ModelCard:

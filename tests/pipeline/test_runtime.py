@@ -40,6 +40,7 @@ class ScriptedSource:
         default_factory=lambda: SourceInfo("test:", 2, 2, 25.0, "raw", live=False)
     )
     end_state: tuple[str, str] = ("ended", "")
+    warnings: tuple[str, ...] = ()
 
     def next_arrival(self) -> Arrival | None:
         if self.gate is not None:

@@ -1,6 +1,5 @@
 import json
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,14 @@ from edgepipe.stages.sources.open import open_source
 Image = NDArray[np.uint8]
 PAD = (1, 2, 3)
 YUV = (PixelFormat.I420, PixelFormat.NV12)
+YUV_FROM_BGR = np.array(
+    [
+        [0.0979, 0.5041, 0.2568, 16],
+        [0.4392, -0.2910, -0.1482, 128],
+        [-0.0714, -0.3678, 0.4392, 128],
+    ]
+)
+"""BT.601, limited range."""
 
 
 def picture_of(bgr: Image, format_: PixelFormat) -> Picture:
@@ -30,19 +37,12 @@ def picture_of(bgr: Image, format_: PixelFormat) -> Picture:
     if format_ is PixelFormat.GRAY:
         gray = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), np.uint8)
         return Picture(format_, (gray,), width, height)
-    weights = np.array(
-        [
-            [0.114, 0.587, 0.299],
-            [0.5, -0.331264, -0.168736],
-            [-0.081312, -0.418688, 0.5],
-        ]
-    )
-    yuv = bgr.astype(np.float64) @ weights.T * [219 / 255, 224 / 255, 224 / 255]
-    yuv += [16, 128, 128]
-    padded = np.pad(yuv, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-    half = padded.reshape(padded.shape[0] // 2, 2, padded.shape[1] // 2, 2, 3)
-    chroma = np.rint(half.mean(axis=(1, 3))[..., 1:]).astype(np.uint8)
-    luma = np.rint(yuv[..., 0]).astype(np.uint8)
+    yuv = np.asarray(cv2.transform(bgr, YUV_FROM_BGR), np.uint8)
+    even = np.pad(yuv, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    half = (even.shape[1] // 2, even.shape[0] // 2)
+    chroma = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+    chroma = np.ascontiguousarray(chroma[..., 1:])
+    luma = np.ascontiguousarray(yuv[..., 0])
     if format_ is PixelFormat.NV12:
         return Picture(format_, (luma, chroma), width, height)
     u, v = (np.ascontiguousarray(chroma[..., k]) for k in (0, 1))
@@ -206,7 +206,7 @@ def test_the_other_fields_of_the_frame_are_kept() -> None:
     frame = Frame("front", 3, capture_ns=1, deadline_ns=9, picture=picture)
     stage = converter()
     after = stage.process(frame, worker=1)
-    assert replace(after, tensor=None, letterbox=None) == frame
+    assert after.with_changes(tensor=None, letterbox=None) == frame
     stage.close()
     assert stage.name == "convert"
 

@@ -27,6 +27,7 @@ from edgepipe.telemetry.run_folder import RunFolder
 from edgepipe.telemetry.run_statistics import RunStatistics
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.text_summary import render_text
+from edgepipe.telemetry.verdict import broken_because, invalid_because
 
 log = logging.getLogger("edgepipe")
 
@@ -73,8 +74,8 @@ class Signals:
 def run_session(request: Request) -> int:
     """Run the pipeline, write the run folder, print the summary.
 
-    Returns the exit code: 0, 1 when the run must not be believed or failed, 130 or
-    143 after a signal.
+    Returns the exit code: 0; 1 when something broke or, for ``bench``, the numbers must
+    not be believed; 130 or 143 after a signal.
     """
     config = request.loaded.config
     started = datetime.now().astimezone()
@@ -93,7 +94,11 @@ def run_session(request: Request) -> int:
         frames = read_frames(folder.frames)
         folder.write_report(render_report(summary, frames.records(), frames.warning))
     _print(request, summary, folder)
-    return _exit_code(request, summary, signals)
+    if signals.received is not None:
+        return 128 + signals.received
+    # A bench is judged by its numbers, a run by whether it did its work.
+    judge = invalid_because if request.command == "bench" else broken_because
+    return 1 if judge(facts, statistics) else 0
 
 
 class _Keeper:
@@ -279,9 +284,3 @@ def _print(request: Request, summary: Mapping[str, Any], folder: RunFolder) -> N
     for config in request.loaded.config.sinks:
         if path := getattr(config, "path", None):
             print(f"{config.kind:<8} {folder.path / path}")
-
-
-def _exit_code(request: Request, summary: Mapping[str, Any], signals: Signals) -> int:
-    if signals.received is not None:
-        return 128 + signals.received
-    return 0 if summary["verdict"] == "VALID" else 1

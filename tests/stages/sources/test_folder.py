@@ -15,7 +15,7 @@ def image(level: int, width: int = 8, height: int = 6) -> NDArray[np.uint8]:
     return np.full((height, width, 3), level, np.uint8)
 
 
-def write(path: Path, pixels: NDArray[np.generic]) -> Path:
+def write(path: Path, pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> Path:
     assert cv2.imwrite(str(path), pixels)
     return path
 

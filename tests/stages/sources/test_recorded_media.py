@@ -72,12 +72,12 @@ def test_every_frame_once_and_in_order(
     assert seen == list(codes)
     assert times[0] == 0
     assert times[-1] == pytest.approx(last_s)
-    assert all(b > a for a, b in zip(times, times[1:], strict=False))
+    assert (np.diff(times) > 0).all()
 
 
 def test_variable_frame_rate_is_kept(cases: Path) -> None:
-    _, times, _ = watch(find(cases, "vfr.mp4"))
-    wanted = json.loads((EXP).read_text())["pts_ms"]
+    path = find(cases, "vfr.mp4")
+    _, times, _ = watch(path)
     assert [round(t * 1000) for t in times] == expected(path)["pts_ms"]
 
 
@@ -128,7 +128,7 @@ def test_colours_of_ten_bit_video_are_right(cases: Path, name: str) -> None:
     assert source.next_arrival() is not None
     image = to_bgr(source.decode(0))[..., ::-1]
     bars = np.array_split(image, 6, axis=1)
-    expected = json.loads((EXP).read_text())
+    right = expected(path)
     seen = [bar[:, 8:-8].mean(axis=(0, 1)) for bar in bars]
     assert np.abs(np.array(seen) - right["patches_rgb"]).max() <= right["tolerance"]
 
