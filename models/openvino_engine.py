@@ -1,7 +1,6 @@
 """The OpenVINO engine: INT8 and FP32 networks on a CPU."""
 
 from collections import Counter
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from edgepipe.models.batch import (
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import EngineInfo, Outputs
 from edgepipe.models.onnx_file import require_model_file
+from edgepipe.models.openvino_library import import_openvino
 
-# OpenVINO ships no type information.
-ov: Any = import_module("openvino")
+ov: Any = import_openvino()
 
 
 class OpenVinoEngine:

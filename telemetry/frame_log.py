@@ -5,6 +5,7 @@ read after the writer was killed. pyarrow is loaded on first use.
 """
 
 import importlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -38,7 +39,9 @@ class FrameLog:
 
 @cache
 def _arrow() -> Any:
-    # pyarrow has no type information, and loading it takes about 0.2 s.
+    # pyarrow has no type information, and loading it takes about 0.2 s. Its default
+    # allocator would start a thread of its own.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     return importlib.import_module("pyarrow")
 
 

@@ -165,7 +165,7 @@ def test_threads_of_a_run_are_bounded_by_what_the_configuration_grants(
     summary = json.loads(done.stdout)
     cores, workers = os.cpu_count() or 1, 2 + len(streams)
     threads = summary["process"]["threads"]
-    assert threads["start"] == threads["end"] <= cores + workers + 4
+    assert threads["end"] <= threads["start"] <= cores + workers + 4
 
 
 def test_a_real_recording_with_several_streams_of_unequal_importance(

@@ -154,7 +154,7 @@ def main() -> None:
         for image in frames(clip, range(10, 250, 30))
     ]
     model, built = build(args.size, args.activation, args.seed)
-    normalise(model, [scaled(image) for image in images[::2]], built.logits)
+    normalise(model, [scaled(image) for image in images[::2]])
     onnx.save(model, files["fp32"])
     gflops = 2 * built.macs / 1e9
     print(f"{gflops:.2f} GFLOP, {built.parameters / 1e6:.2f} M parameters")

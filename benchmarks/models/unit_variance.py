@@ -7,11 +7,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 
-def normalise(
-    model: onnx.ModelProto,
-    images: list[NDArray[np.float32]],
-    last: dict[str, tuple[float, float]],
-) -> None:
+def normalise(model: onnx.ModelProto, images: list[NDArray[np.float32]]) -> None:
     """Rescale every convolution in place, each output channel on its own.
 
     This is what a batch normalisation folded into the weights amounts to. Without it
@@ -20,7 +16,6 @@ def normalise(
     Args:
         model: A model whose convolutions have a bias.
         images: The inputs that the statistics are taken from.
-        last: Mean and standard deviation wanted from the named convolutions.
     """
     convolutions = [
         node
@@ -40,11 +35,10 @@ def normalise(
             [session.run([node.output[0]], {source: x, **values})[0] for x in images]
         )
         mean, spread = output.mean(axis=(0, 2, 3)), output.std(axis=(0, 2, 3)) + 1e-6
-        wanted_mean, wanted_spread = last.get(node.name, (0.0, 1.0))
-        factor = (wanted_spread / spread).astype(np.float32)
+        factor = (1 / spread).astype(np.float32)
         weight, bias = node.input[1:]
         values[weight] *= factor[:, None, None, None]
-        values[bias] = (values[bias] - mean) * factor + np.float32(wanted_mean)
+        values[bias] = (values[bias] - mean) * factor
     for item in model.graph.initializer:
         if item.name in parameters:
             item.CopyFrom(numpy_helper.from_array(values[item.name], item.name))

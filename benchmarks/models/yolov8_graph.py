@@ -8,9 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 BINS = 16
 CLASSES = 80
 STRIDES = (8, 16, 32)
-SCORE_LOGITS, SIDE_LOGITS = (-4.0, 1.0), (0.0, 1.0)
-"""Mean and standard deviation of the two kinds of head output, before their sigmoid
-and softmax."""
+MEAN_LOGIT = -4.0
 
 
 class Builder:
@@ -25,8 +23,6 @@ class Builder:
         self.macs = 0
         """Multiply-accumulates of all convolutions so far."""
         self.parameters = 0
-        self.logits: dict[str, tuple[float, float]] = {}
-        """Wanted mean and standard deviation of the head's last convolutions."""
         self._features = 0
 
     @property
@@ -177,7 +173,6 @@ def _head(b: Builder, levels: tuple[str, ...], size: int) -> str:
         sides = b.conv(b.block(b.block(level, 64, 3), 64, 3), 4 * BINS, 1)
         scores = b.block(b.block(level, CLASSES, 3), CLASSES, 3)
         scores = b.conv(scores, CLASSES, 1)
-        b.logits |= {sides: SIDE_LOGITS, scores: SCORE_LOGITS}
         both = b.concat([sides, scores])
         flat.append(b.node("Reshape", [both, shape]))
     b.end_features()
@@ -186,6 +181,10 @@ def _head(b: Builder, levels: tuple[str, ...], size: int) -> str:
     sides = b.channels(everything, 0, 4 * BINS)
     scores = b.channels(everything, 4 * BINS, 4 * BINS + CLASSES)
     boxes = _boxes(b, sides, size)
+    # Not in YOLOv8: random features shift from frame to frame as trained ones do not,
+    # and without this one frame has no box above a threshold and the next a thousand.
+    scores = b.node("MeanVarianceNormalization", [scores], axes=[2])
+    scores = b.node("Add", [scores, b.constant(np.array(MEAN_LOGIT, np.float32))])
     return b.node("Concat", [boxes, b.node("Sigmoid", [scores])], axis=1)
 
 
