@@ -5,6 +5,7 @@
 PYTHON ?= python3
 DEMO := .venv-demo
 DEV := .venv
+LOWEST := .venv-lowest
 DURATION ?= 20s
 
 PACKAGE := pipeline stages models scheduler telemetry configs src
@@ -15,7 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 # Two targets would build the package in the same folder.
 .NOTPARALLEL:
-.PHONY: help demo test check lint format types contracts wheels bench install lock clean
+.PHONY: help demo test lowest check lint format types contracts wheels bench install \
+	lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' Makefile | expand -t 12
@@ -28,6 +30,15 @@ demo: $(DEMO)/package  ## run the main job on real footage and show what came ou
 test: $(DEV)/ready  ## run the whole test suite, with coverage
 	$(DEV)/bin/coverage run -m pytest
 	$(DEV)/bin/coverage report
+
+# The oldest releases that pyproject.toml allows; name the oldest Python, too.
+lowest: $(DEV)/ready | $(LOWEST)/bin/python  ## run the tests with the oldest libraries
+	$(DEV)/bin/uv pip compile -q pyproject.toml --resolution lowest-direct \
+	  --extra models --extra samples --python $(LOWEST)/bin/python -o $(LOWEST)/pins.txt
+	$(DEV)/bin/uv pip install -q --python $(LOWEST)/bin/python -r $(LOWEST)/pins.txt
+	$(DEV)/bin/uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/pins.txt \
+	  --group dev -e . --no-build-isolation-package edgepipe
+	$(LOWEST)/bin/python -m pytest
 
 check: lint types contracts  ## everything about the code that needs no run
 
@@ -68,7 +79,7 @@ lock: $(DEV)/ready  ## resolve constraints.txt anew
 	$(DEV)/bin/python tools/lock.py
 
 clean:  ## remove what the other targets made
-	rm -rf $(DEMO) $(DEV) build dist src/*.egg-info .coverage* .hypothesis \
+	rm -rf $(DEMO) $(DEV) $(LOWEST) build dist src/*.egg-info .coverage* .hypothesis \
 	  .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find $(PACKAGE) tests tools -name __pycache__ -prune -exec rm -r {} +
 

@@ -79,6 +79,6 @@ def anchor_grid(
         centre = np.empty((rows, columns, 2), np.float32)
         centre[..., 0] = (np.arange(columns) + 0.5) * stride
         centre[..., 1] = ((np.arange(rows) + 0.5) * stride)[:, np.newaxis]
-        centres.append(centre.reshape(-1, 2))
+        centres.append(np.reshape(centre, (-1, 2)))
         cells.append(np.full(rows * columns, stride, np.float32))
     return np.concatenate(centres), np.concatenate(cells)

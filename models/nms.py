@@ -49,7 +49,7 @@ def _greedy(
 ) -> NDArray[np.bool_]:
     """Which boxes survive, given by group and, inside a group, best first."""
     alive = np.ones(len(boxes), np.bool_)
-    edges = np.ascontiguousarray(boxes.T)
+    edges = np.ascontiguousarray(np.transpose(boxes))
     areas = np.maximum(edges[2] - edges[0], 0.0) * np.maximum(edges[3] - edges[1], 0.0)
     start = 0
     while start < len(boxes):
@@ -70,13 +70,11 @@ def _removed(over: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     A row without any later overlap is never looked at.
     """
-    rows, columns = over.shape
-    later = np.arange(columns) > np.arange(rows)[:, np.newaxis]
-    np.logical_and(over, later, out=over)
-    removed = np.zeros(columns, np.bool_)
-    for row in np.flatnonzero(np.any(over, axis=1)):
+    later = np.triu(over, k=1)
+    removed = np.zeros(over.shape[1], np.bool_)
+    for row in np.flatnonzero(np.any(later, axis=1)):
         if not removed[row]:
-            np.logical_or(removed, over[row], out=removed)
+            np.logical_or(removed, later[row], out=removed)
     return removed
 
 
@@ -88,7 +86,7 @@ def _iou(
 ) -> NDArray[np.float64]:
     """Intersection over union of two selections, (rows, columns); 0 without area."""
     a, b = edges[:, rows, np.newaxis], edges[:, columns]
-    common = np.minimum(a[2], b[2])
+    common: NDArray[np.float64] = np.minimum(a[2], b[2])
     common -= np.maximum(a[0], b[0])
     height = np.minimum(a[3], b[3])
     height -= np.maximum(a[1], b[1])

@@ -4,6 +4,11 @@ from bisect import bisect_left, insort
 from collections import deque
 
 
+LEAST_SAMPLES = 5
+"""No estimate before so many times: the first are no guide. A network's first runs
+are up to eight times slower, and a video sink opens its encoder on the first frame."""
+
+
 class ServiceTimes:
     """A low quantile of the last ``window`` service times of one step.
 
@@ -12,8 +17,8 @@ class ServiceTimes:
     """
 
     def __init__(self, window: int = 64, quantile_percent: int = 25) -> None:
-        if window < 1:
-            raise ValueError(f"window must be at least 1, got {window}")
+        if window < LEAST_SAMPLES:
+            raise ValueError(f"window must be at least {LEAST_SAMPLES}, got {window}")
         if not 0 <= quantile_percent <= 100:
             raise ValueError(f"quantile_percent must be 0..100, got {quantile_percent}")
         self._window = window
@@ -30,7 +35,7 @@ class ServiceTimes:
         insort(self._sorted, service_ns)
 
     def estimate_ns(self) -> int:
-        """The quantile; 0 while nothing has been observed."""
-        if not self._sorted:
+        """The quantile; 0 while too little has been observed to say."""
+        if len(self._sorted) < LEAST_SAMPLES:
             return 0
         return self._sorted[(len(self._sorted) - 1) * self._quantile_percent // 100]

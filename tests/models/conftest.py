@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, save
+from onnx import TensorProto, helper
 
 from edgepipe.configs.model_card import read_card
 from edgepipe.models import zoo
@@ -79,7 +79,8 @@ def make_model(tmp_path: Path) -> MakeModel:
         opset = [helper.make_opsetid("", 17)]
         graph = helper.make_graph(nodes, "g", inputs, outputs)
         path = tmp_path / "model.onnx"
-        save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+        path.write_bytes(model.SerializeToString())
         return path
 
     return make

@@ -89,8 +89,7 @@ def test_the_default_model_sees_the_people_and_the_cars(
     detector = Detector(
         nanodet, engine, score=0.35, iou=0.6, max_detections=100, class_agnostic=False
     )
-    names = {
-        nanodet.class_names[i] for f in detector.detect(street) for i in f.class_id
-    }
+    seen = np.concatenate([found.class_id for found in detector.detect(street)])
+    names = {nanodet.class_names[int(index)] for index in seen}
     engine.close()
     assert {"person", "car"} <= names

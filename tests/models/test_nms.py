@@ -43,7 +43,7 @@ def run(
     limit: int = 100_000,
 ) -> Kept:
     return suppress(
-        np.array(xyxy, np.float32).reshape(-1, 4),
+        np.reshape(np.array(xyxy, np.float32), (-1, 4)),
         np.array(score, np.float32),
         np.array(class_id, np.int32),
         iou_threshold=iou,

@@ -44,7 +44,7 @@ def test_foreign_weights_come_with_their_terms() -> None:
 def test_the_default_int8_file_has_the_scheme_that_tensorrt_accepts(
     nanodet: ModelCard,
 ) -> None:
-    graph = onnx.load(_int8(nanodet)).graph
+    graph = onnx.ModelProto.FromString(_int8(nanodet).read_bytes()).graph
     values = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     pairs = [n for n in graph.node if n.op_type.endswith("antizeLinear")]
     zero_points = [values[node.input[2]] for node in pairs]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgepipe.scheduler.budget import LEAST_SAMPLES
 from edgepipe.scheduler.core import PROBE_EVERY, Scheduler
 from edgepipe.scheduler.events import (
     Action,
@@ -150,38 +151,46 @@ def test_a_stale_frame_of_a_stream_that_takes_late_results_still_runs() -> None:
     assert actions == [Start(job_of(actions), latest_start_ns=None)]
 
 
+def learn(core: Scheduler, *costs: int) -> int:
+    """Take frames through all steps until their costs are known; the next sequence."""
+    for sequence in range(LEAST_SAMPLES):
+        actions = arrive(core, sequence, deadline=10**9)
+        for cost in costs:
+            actions = core.handle(0, JobDone(job_of(actions), service_ns=cost))
+    return LEAST_SAMPLES
+
+
 def test_a_frame_that_cannot_finish_in_time_is_given_up_before_the_work_is_spent() -> (
     None
 ):
     core = Scheduler([stream()], {"cpu": 1})
-    core.handle(30, JobDone(job_of(arrive(core, 0, deadline=100)), service_ns=30))
-    running = job_of(arrive(core, 1, now=60, deadline=160))
-    arrive(core, 2, now=60, deadline=160)
+    first = learn(core, 30)
+    running = job_of(arrive(core, first, now=60, deadline=160))
+    arrive(core, first + 1, now=60, deadline=160)
     actions = core.handle(135, JobDone(running, service_ns=30))
-    assert Leave("front", 2, Fate.DROPPED, Reason.DOOMED, short_ns=5) in actions
+    assert Leave("front", first + 1, Fate.DROPPED, Reason.DOOMED, short_ns=5) in actions
     assert started(actions) == []
 
 
 def test_later_steps_count_when_a_frame_is_judged_doomed() -> None:
     core = Scheduler([stream(steps=(INFER, TRACK))], {"cpu": 1})
-    track = job_of(core.handle(30, JobDone(job_of(arrive(core, 0, deadline=99)), 30)))
-    core.handle(50, JobDone(track, 20))
-    start = arrive(core, 1, now=100, deadline=200)[0]
+    n = learn(core, 30, 20)
+    start = arrive(core, n, now=100, deadline=200)[0]
     assert isinstance(start, Start)
     assert start.latest_start_ns == 200 - 30 - 20
-    assert left(arrive(core, 2, now=100, deadline=149)) == []  # waits for the slot
+    assert left(arrive(core, n + 1, now=100, deadline=149)) == []  # waits for the slot
     actions = core.handle(101, JobFailed(start.job, Fate.FAILED, Reason.STAGE_ERROR))
-    assert left(actions) == [(1, Reason.STAGE_ERROR), (2, Reason.DOOMED)]
+    assert left(actions) == [(n, Reason.STAGE_ERROR), (n + 1, Reason.DOOMED)]
 
 
 def test_one_in_a_row_of_doomed_frames_is_run_so_that_the_estimate_can_recover() -> (
     None
 ):
     core = Scheduler([stream()], {"cpu": 1})
-    core.handle(0, JobDone(job_of(arrive(core, 0, deadline=9999)), service_ns=1000))
+    first = learn(core, 1000)
     runs = [
         bool(started(arrive(core, n, now=n * 100, deadline=n * 100 + 50)))
-        for n in range(1, PROBE_EVERY + 1)
+        for n in range(first, first + PROBE_EVERY)
     ]
     assert runs == [False] * (PROBE_EVERY - 1) + [True]
 
@@ -208,14 +217,12 @@ def test_a_failed_frame_lets_its_successors_pass() -> None:
 def test_a_doomed_frame_lets_a_successor_pass_on_another_resource() -> None:
     steps = (Step("infer", "gpu", stateful=False), Step("track", "cpu", stateful=True))
     core = Scheduler([stream(steps=steps)], {"cpu": 1, "gpu": 1})
-    slow = job_of(arrive(core, 0, deadline=1000))
-    track = job_of(core.handle(400, JobDone(slow, 400)))
-    core.handle(401, JobDone(track, 1))
-    first = job_of(arrive(core, 1, now=500, deadline=1000))
-    arrive(core, 2, now=500, deadline=1000)
+    n = learn(core, 400, 1)
+    first = job_of(arrive(core, n, now=500, deadline=1000))
+    arrive(core, n + 1, now=500, deadline=1000)
     after = core.handle(900, JobDone(first, 400))
-    assert (2, Reason.DOOMED) in left(after)
-    assert started(after) == [("front", 1)]
+    assert (n + 1, Reason.DOOMED) in left(after)
+    assert started(after) == [("front", n)]
 
 
 def test_frames_in_flight_are_bounded_whatever_the_queue_holds() -> None:
