@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Event, Lock, Semaphore, Thread, current_thread
+from threading import Event, Lock, Thread, current_thread
 
 from edgepipe.errors import EdgepipeError, StageError, StoppedError
 from edgepipe.pipeline.frame import Frame
@@ -75,7 +75,8 @@ class _Stream:
     def __init__(self, plan: StreamPlan) -> None:
         self.plan = plan
         self.frames: dict[int, _Travelling] = {}
-        self.credits = Semaphore(0)
+        # One item for each credit: ten times cheaper than a semaphore.
+        self.credits: SimpleQueue[None] = SimpleQueue()
         self.ended: SourceRecord | None = None
 
 
@@ -147,7 +148,7 @@ class Runtime:
         if measure_ns is not None:
             self._until_ns = self._measure_from_ns + measure_ns
         for grant in self._scheduler.initial_grants():
-            self._streams[grant.stream].credits.release(grant.credits)
+            self._grant(grant)
         for thread in (*self._workers, *self._pumps):
             thread.start()
 
@@ -160,7 +161,7 @@ class Runtime:
         """Ask the sources to stop; frames in flight go on to their ends."""
         self._sources_stop.set()
         for stream in self._streams.values():
-            stream.credits.release()
+            stream.credits.put(None)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all sources have ended and no frame is in flight.
@@ -266,7 +267,7 @@ class Runtime:
         try:
             while not self._sources_stop.is_set():
                 if yields:
-                    stream.credits.acquire()
+                    stream.credits.get()
                     if self._sources_stop.is_set():
                         break
                 arrival = plan.source.next_arrival()
@@ -387,10 +388,16 @@ class Runtime:
                 else:
                     self._starts[action.job.resource].put(action)
             elif isinstance(action, Grant):
-                self._streams[action.stream].credits.release(action.credits)
+                self._grant(action)
             else:
                 self._leave(now_ns, action)
         return mine
+
+    def _grant(self, grant: Grant) -> None:
+        """Let a source go on."""
+        queue = self._streams[grant.stream].credits
+        for _ in range(grant.credits):
+            queue.put(None)
 
     def _leave(self, now_ns: int, leave: Leave) -> None:
         """The one way out: buffers go back, the books and the record are written."""

@@ -1,6 +1,6 @@
 """The scheduler as a state machine: events and the time go in, decisions come out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from heapq import heappop, heappush
 
@@ -35,7 +35,15 @@ class _State(Enum):
 class _Travelling:
     """A frame in flight: where it stands."""
 
-    __slots__ = ("arrival", "deadline_ns", "release_ns", "sequence", "state", "step")
+    __slots__ = (
+        "arrival",
+        "deadline_ns",
+        "queued",
+        "release_ns",
+        "sequence",
+        "state",
+        "step",
+    )
 
     def __init__(self, arrived: FrameArrived, arrival: int, now_ns: int) -> None:
         self.sequence = arrived.sequence
@@ -43,34 +51,33 @@ class _Travelling:
         self.arrival = arrival
         self.step = 0
         self.state = _State.BLOCKED
+        self.queued = True
+        """False once it has begun the last queued step. It never becomes true again,
+        also while an earlier queued step runs: room that was granted must not vanish.
+        """
         self.release_ns = now_ns
 
 
 class _Stream:
     """One stream's frames in flight, oldest first, and its counters."""
 
-    __slots__ = ("doomed_in_a_row", "frames", "outstanding_credits", "spec", "times")
+    __slots__ = (
+        "doomed_in_a_row",
+        "frames",
+        "outstanding_credits",
+        "queued",
+        "spec",
+        "times",
+    )
 
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
         self.frames: dict[int, _Travelling] = {}
         self.times = tuple(ServiceTimes() for _ in spec.steps)
+        self.queued = 0
+        """How many of the frames count against the queue's capacity."""
         self.outstanding_credits = 0
         self.doomed_in_a_row = 0
-
-    def queued(self) -> Iterator[_Travelling]:
-        """Frames that have not begun the last queued step, oldest first.
-
-        A frame leaves this set once and never comes back, also while it runs one of
-        the earlier queued steps: otherwise room that was granted could vanish again.
-        """
-        last = self.spec.queued_steps - 1
-        return (
-            frame
-            for frame in self.frames.values()
-            if frame.step < last
-            or (frame.step == last and frame.state is not _State.RUNNING)
-        )
 
     def remaining_ns(self, step: int) -> int:
         """Optimistic time that the steps from ``step`` on will take."""
@@ -79,9 +86,16 @@ class _Stream:
     def room(self) -> int:
         """How many more frames the queue and the bound in flight would take."""
         return min(
-            self.spec.queue_capacity - sum(1 for _ in self.queued()),
+            self.spec.queue_capacity - self.queued,
             self.spec.max_in_flight - len(self.frames),
         )
+
+    def oldest_waiting(self) -> _Travelling | None:
+        """The oldest frame that counts against the queue and is not being worked on."""
+        for frame in self.frames.values():
+            if frame.queued and frame.state is not _State.RUNNING:
+                return frame
+        return None
 
 
 class Scheduler:
@@ -167,6 +181,7 @@ class Scheduler:
             frame = _Travelling(event, self._arrivals, now_ns)
             self._arrivals += 1
             stream.frames[event.sequence] = frame
+            stream.queued += 1
         else:
             actions.append(Leave(spec.id, event.sequence, Fate.DROPPED, reason))
         return stream
@@ -175,10 +190,7 @@ class Scheduler:
         """Drop the oldest waiting frame for a new one, if the stream wants that."""
         if stream.spec.overflow is not Overflow.DROP_OLDEST:
             return False
-        victim = next(
-            (frame for frame in stream.queued() if frame.state is not _State.RUNNING),
-            None,
-        )
+        victim = stream.oldest_waiting()
         if victim is None:
             return False
         self._leave(stream, victim.sequence, Fate.DROPPED, Reason.OVERFLOW, actions)
@@ -224,7 +236,7 @@ class Scheduler:
         actions: list[Action],
         short_ns: int = 0,
     ) -> None:
-        del stream.frames[sequence]
+        stream.queued -= stream.frames.pop(sequence).queued
         actions.append(Leave(stream.spec.id, sequence, fate, reason, short_ns))
 
     def _make_ready(self, stream: _Stream) -> None:
@@ -277,6 +289,9 @@ class Scheduler:
                     gave_up = True
                     continue
                 frame.state = _State.RUNNING
+                if frame.queued and job.step >= stream.spec.queued_steps - 1:
+                    frame.queued = False
+                    stream.queued -= 1
                 self._free[resource] -= 1
                 actions.append(Start(job, latest_ns))
         return gave_up

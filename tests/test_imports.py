@@ -17,14 +17,14 @@ HOMES = {
     "av": {"stages"},
     "cv2": {"stages"},
     "onnx": set[str](),
-    "onnxruntime": {"models/onnxruntime_engine.py"},
-    "openvino": {"models/openvino_engine.py"},
-    "pyarrow": {"telemetry/frame_log.py"},
+    "onnxruntime": {"models"},
+    "openvino": {"models"},
+    "pyarrow": {"telemetry"},
     "scipy": {"stages"},
     "skvideo": set[str](),
     "torch": set[str](),
 }
-"""Library to the folders and modules that may import it."""
+"""Library to the folders that may import it."""
 
 
 def modules() -> list[Path]:

@@ -36,7 +36,7 @@ def test_a_result_in_time_reaches_every_sink() -> None:
 
 def test_a_result_past_its_deadline_is_not_delivered() -> None:
     sink = Kept()
-    with pytest.raises(FrameError, match="1.0 ms past its deadline") as caught:
+    with pytest.raises(FrameError, match=r"1\.0 ms past its deadline") as caught:
         Deliver(Outlet([sink]), ManualClock(1_000_100), late=False).process(FRAME, 0)
     assert caught.value.reason == "expired"
     assert sink.frames == []
