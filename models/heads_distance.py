@@ -3,7 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.models.candidates import Candidates, anchor_grid, require_finite
+from edgepipe.models.candidates import (
+    Candidates,
+    anchor_grid,
+    require_finite,
+    rows_reaching,
+)
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Outputs
 
@@ -38,13 +43,14 @@ class NanoDetHead:
         """See :class:`edgepipe.models.candidates.Head`."""
         scores = outputs[self._scores][image_index]
         logits = outputs[self._distances][image_index]
-        kept, best = _best(scores, self._scores, score_threshold)
+        require_finite(scores, self._scores)
         require_finite(logits, self._distances)
+        kept = rows_reaching(scores, score_threshold)
         sides = logits[kept].reshape(-1, 4, NANODET_BINS)
         weights = np.exp(sides - sides.max(axis=2, keepdims=True))
         expected = (weights @ self._bins) / weights.sum(axis=2)
         distances = expected * self._strides[kept, np.newaxis]
-        return _candidates(scores, kept, best, self._centres[kept], distances)
+        return _candidates(scores[kept], self._centres[kept], distances)
 
 
 class DistanceHead:
@@ -65,31 +71,20 @@ class DistanceHead:
         """See :class:`edgepipe.models.candidates.Head`."""
         scores = outputs[self._scores][image_index]
         distances = outputs[self._distances][image_index]
-        kept, best = _best(scores, self._scores, score_threshold)
+        require_finite(scores, self._scores)
         require_finite(distances, self._distances)
-        return _candidates(scores, kept, best, self._centres[kept], distances[kept])
-
-
-def _best(
-    scores: NDArray[np.float32], name: str, threshold: float
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Indices of the cells whose best score reaches the threshold, and that score."""
-    require_finite(scores, name)
-    best = scores.max(axis=1)
-    kept = np.flatnonzero(best >= np.float32(threshold))
-    return kept, best[kept]
+        kept = rows_reaching(scores, score_threshold)
+        return _candidates(scores[kept], self._centres[kept], distances[kept])
 
 
 def _candidates(
     scores: NDArray[np.float32],
-    kept: NDArray[np.intp],
-    best: NDArray[np.float32],
     centres: NDArray[np.float32],
     distances: NDArray[np.float32],
 ) -> Candidates:
     """Boxes of the kept cells from left, top, right and bottom distances."""
-    xyxy = np.empty((len(kept), 4), np.float32)
+    xyxy = np.empty((len(scores), 4), np.float32)
     np.subtract(centres, distances[:, :2], out=xyxy[:, :2])
     np.add(centres, distances[:, 2:], out=xyxy[:, 2:])
-    class_id = scores[kept].argmax(axis=1).astype(np.int32)
-    return Candidates(xyxy, best, class_id)
+    class_id = scores.argmax(axis=1).astype(np.int32)
+    return Candidates(xyxy, scores.max(axis=1), class_id)

@@ -59,7 +59,7 @@ class OpenVinoEngine:
                     "ENABLE_CPU_PINNING": False,
                     # Never BF16 behind the user's back, which is what OpenVINO does
                     # on a CPU with AMX. For the float rest of an INT8 network BF16
-                    # is worth 7 % of NanoDet-g, and costs equal results everywhere.
+                    # is worth 6 % of NanoDet-g, and costs equal results everywhere.
                     "INFERENCE_PRECISION_HINT": "f32",
                 },
             )
