@@ -1,8 +1,8 @@
 """OpenVINO, imported without the message that it otherwise sends home.
 
-Importing ``openvino`` (seen with 2026.4) starts a thread that reports the import to its
-maker over the network and keeps an identifier in the user's home folder. A robot must do
-neither. The package falls back to a stub when its reporting module cannot be imported.
+Importing ``openvino`` (seen with 2026.4) starts a thread that reports the import to
+its maker over the network and keeps an identifier in the user's home folder. A robot
+must do neither. The package uses a stub when its reporting module cannot be imported.
 """
 
 import sys

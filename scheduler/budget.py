@@ -3,7 +3,6 @@
 from bisect import bisect_left, insort
 from collections import deque
 
-
 LEAST_SAMPLES = 5
 """No estimate before so many times: the first are no guide. A network's first runs
 are up to eight times slower, and a video sink opens its encoder on the first frame."""

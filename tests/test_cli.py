@@ -95,4 +95,4 @@ def test_public_names_exist_and_are_sorted() -> None:
     assert edgepipe.__all__ == sorted(edgepipe.__all__)
     assert all(hasattr(edgepipe, name) for name in edgepipe.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Frames'"):
-        _ = edgepipe.Frames  # type: ignore[attr-defined]
+        _ = edgepipe.Frames

@@ -160,9 +160,7 @@ def test_frames_captured_during_warm_up_have_books_of_their_own() -> None:
 
 def test_a_run_of_a_given_length_takes_the_frames_captured_in_it() -> None:
     source = ScriptedSource(10**6)
-    with rig(
-        Do("infer", nothing), source=source, pace=Pace.REALTIME, start=False
-    ) as r:
+    with rig(Do("infer", nothing), source=source, pace=Pace.REALTIME, start=False) as r:
         r.runtime.start(warm_up_ns=2 * PERIOD_NS, measure_ns=5 * PERIOD_NS)
         assert r.runtime.wait(10)
     assert r.runtime.account("front").captured == 5
