@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -103,7 +103,7 @@ def rig(
     max_in_flight: int = 8,
     stateful: bool = True,
     start: bool = True,
-) -> Iterator[Rig]:
+) -> Generator[Rig, None, None]:
     clock, records = ManualClock(1_000), list[FrameRecord]()
     spec = StreamSpec(
         "front",
@@ -205,8 +205,11 @@ def test_a_stage_may_give_a_frame_up_with_a_reason(reason: str, fate: str) -> No
 
 
 def test_a_result_after_its_deadline_is_marked_late() -> None:
+    def slow(frame: Frame, worker: int) -> None:
+        r.clock.advance(200_000_000)
+
     with rig(
-        Do("infer", lambda *_: r.clock.advance(200_000_000)),
+        Do("infer", slow),
         source=ScriptedSource(1),
         on_miss=OnMiss.DELIVER_LATE,
         start=False,

@@ -289,13 +289,17 @@ class World:
     slots: dict[str, int]
     now: int = 0
     busy: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    running: list[tuple[int, int, Job]] = field(default_factory=list)
-    fates: dict[tuple[str, int], Reason | None] = field(default_factory=dict)
+    running: list[tuple[int, int, Job]] = field(
+        default_factory=list[tuple[int, int, Job]]
+    )
+    fates: dict[tuple[str, int], Reason | None] = field(
+        default_factory=dict[tuple[str, int], Reason | None]
+    )
     passed: dict[tuple[str, int], list[int]] = field(
         default_factory=lambda: defaultdict(list)
     )
     credits: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    log: list[list[Action]] = field(default_factory=list)
+    log: list[list[Action]] = field(default_factory=list[list[Action]])
 
     def __post_init__(self) -> None:
         self.core = Scheduler(self.specs, self.slots)
