@@ -14,7 +14,8 @@ from edgepipe.configs.scalars import is_list, is_mapping, show
 
 STREAM = "{stream}"
 """Stands for a stream's id in the path of a sink that writes a file for each."""
-_PER_STREAM = ("mot", "video")
+_PER_STREAM = ("mot", "coco", "video")
+"""Kinds of sinks whose format has no place for the id of the stream."""
 _BRACES = re.compile(r"\{[^{}]*\}|[{}]")
 
 
@@ -38,8 +39,6 @@ def _placeholders(text: str, per_stream: bool, streams: int) -> str | None:
     unknown = [found for found in _BRACES.findall(text) if found != STREAM]
     if unknown:
         return f"{unknown[0]!r} stands for nothing, only {STREAM} does"
-    if STREAM in text and not per_stream:
-        return f"{STREAM} is for sinks of kind {' and '.join(_PER_STREAM)} only"
     if per_stream and streams > 1 and STREAM not in text:
         return f"{streams} streams cannot share the file, put {STREAM} in {show(text)}"
     return None

@@ -40,7 +40,7 @@ class CocoSink(Section):
 
     kind: Annotated[Literal["coco"], choice(("coco",))] = Field(description="`coco`")
     path: Annotated[str, file_path()] = Field(
-        description=f"File to write. {IN_RUN_FOLDER}"
+        description=f"File to write. {PER_STREAM}"
     )
 
 

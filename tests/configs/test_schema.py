@@ -200,16 +200,16 @@ def test_mistakes_of_every_sort_come_in_one_run_in_the_order_of_the_text(
             "sinks[0].path: 2 streams cannot share the file, put {stream} in 'a.txt'",
         ),
         (
-            "[{kind: jsonl, path: '{stream}.jsonl'}]",
-            "sinks[0].path: {stream} is for sinks of kind mot and video only",
+            "[{kind: coco, path: a.json}]",
+            "sinks[0].path: 2 streams cannot share the file, put {stream} in 'a.json'",
         ),
         (
             "[{kind: video, path: '{stream}-{date}.mp4'}]",
             "sinks[0].path: '{date}' stands for nothing, only {stream} does",
         ),
         (
-            "[{kind: jsonl, path: a}, {kind: coco, path: ./a}]",
-            "sinks[1].path: path './a' is given twice, first on line 7",
+            "[{kind: jsonl, path: '{stream}'}, {kind: coco, path: './{stream}'}]",
+            "sinks[1].path: path './{stream}' is given twice, first on line 7",
         ),
     ],
 )

@@ -128,7 +128,8 @@ def test_an_inference_allocates_nothing_large(load: Load, nanodet: ModelCard) ->
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak - before < 64 * 1024
+    # The outputs are 830 kB. onnxruntime takes up to 67 kB of its own (seen with 1.23).
+    assert peak - before < 96 * 1024
 
 
 def test_a_closed_engine_says_so_and_can_be_closed_again(
