@@ -172,6 +172,8 @@ def captured(clip: Path) -> Iterator[Image]:
 
 def from_gstreamer(clip: Path, size: tuple[int, int], order: str) -> Iterator[Image]:
     """The clip's frames, scaled and converted by GStreamer, again and again."""
+    # Debian's binding, last on the path: it fits any environment of the same Python.
+    sys.path.append("/usr/lib/python3/dist-packages")
     import gi  # type: ignore[import-not-found]
 
     gi.require_version("Gst", "1.0")
