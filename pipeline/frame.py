@@ -107,7 +107,11 @@ class Frame(NamedTuple):
     detections: Detections | None = None
     """What was found, in pixels of the captured image, score descending."""
     variant: str = ""
+    """Name of the model variant that looked at the frame."""
     batch: int = 0
+    """Frames in the inference batch; 0 before inference."""
+    delivered_ns: int | None = None
+    """When the result was handed to the sinks; None before that."""
 
     def with_changes(self, **changes: Any) -> "Frame":
         """A copy of this frame in which some fields differ."""

@@ -8,13 +8,15 @@ works is in a stage. What is left here is waiting, calling and keeping count.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, current_thread
 
-from edgepipe.errors import EdgepipeError, StageError, StoppedError
+from edgepipe.errors import StageError, StoppedError
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.ledger import Account, Ledger
-from edgepipe.pipeline.pace import MediaClock, Pace
+from edgepipe.pipeline.pace import Pace
+from edgepipe.pipeline.pump import Pump
 from edgepipe.pipeline.source import Arrival, Source
 from edgepipe.pipeline.stage import FrameError, Stage
 from edgepipe.scheduler.core import Scheduler
@@ -63,20 +65,20 @@ class _Travelling:
 
     __slots__ = ("frame", "ready_ns", "spans")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, now_ns: int) -> None:
         self.frame = frame
-        self.ready_ns = frame.capture_ns
+        self.ready_ns = now_ns
+        """When the next stage could begin."""
         self.spans: list[Span] = []
 
 
 class _Stream:
     """What the runtime keeps for one stream while it runs."""
 
-    def __init__(self, plan: StreamPlan) -> None:
+    def __init__(self, plan: StreamPlan, pump: Pump) -> None:
         self.plan = plan
+        self.pump = pump
         self.frames: dict[int, _Travelling] = {}
-        # One item for each credit: ten times cheaper than a semaphore.
-        self.credits: SimpleQueue[None] = SimpleQueue()
         self.ended: SourceRecord | None = None
 
 
@@ -95,7 +97,11 @@ class Runtime:
         clock: Clock,
         on_record: Callable[[FrameRecord], None],
     ) -> None:
-        self._streams = {plan.spec.id: _Stream(plan) for plan in plans}
+        self._sources_stop = Event()
+        self._streams = {
+            plan.spec.id: _Stream(plan, self._make_pump(plan, clock)) for plan in plans
+        }
+        self._resources = dict(resources)
         self._scheduler = scheduler
         self._clock = clock
         self._on_record = on_record
@@ -104,9 +110,9 @@ class Runtime:
         self._starts: dict[str, SimpleQueue[Start | None]] = {
             name: SimpleQueue() for name in resources
         }
-        self._sources_stop = Event()
         self._idle = Event()
         self._closed = False
+        self._stuck: list[str] = []
         self._measure_from_ns = 0
         self._until_ns: int | None = None
         self._crash: BaseException | None = None
@@ -127,12 +133,24 @@ class Runtime:
         self._pumps = [
             Thread(
                 target=self._guard,
-                args=(self._pump, stream),
+                args=(self._feed, stream),
                 name=f"edgepipe-source-{name}",
                 daemon=True,
             )
             for name, stream in self._streams.items()
         ]
+
+    def _make_pump(self, plan: StreamPlan, clock: Clock) -> Pump:
+        spec = plan.spec
+        return Pump(
+            spec.id,
+            plan.source,
+            plan.pace,
+            clock,
+            self._sources_stop,
+            partial(self._arrive, spec.id),
+            waits=spec.credits,
+        )
 
     # --- life cycle ---------------------------------------------------------------
 
@@ -148,7 +166,7 @@ class Runtime:
         if measure_ns is not None:
             self._until_ns = self._measure_from_ns + measure_ns
         for grant in self._scheduler.initial_grants():
-            self._grant(grant)
+            self._streams[grant.stream].pump.grant(grant.credits)
         for thread in (*self._workers, *self._pumps):
             thread.start()
 
@@ -161,7 +179,7 @@ class Runtime:
         """Ask the sources to stop; frames in flight go on to their ends."""
         self._sources_stop.set()
         for stream in self._streams.values():
-            stream.credits.put(None)
+            stream.pump.wake()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all sources have ended and no frame is in flight.
@@ -181,15 +199,17 @@ class Runtime:
         threads that were still stuck in a stage or source; their frames count as
         failed with the reason ``hung``.
         """
+        if self._closed:
+            return self._stuck
         give_up_ns = self._clock.now_ns() + int(within_s * 1e9)
         self.drain()
         with self._lock:
             now_ns = self._clock.now_ns()
             self._carry_out(now_ns, self._scheduler.handle(now_ns, Stop()), None)
-        for queue, slots in self._slots_by_queue():
+        for resource, slots in self._resources.items():
             for _ in range(slots):
-                queue.put(None)
-        stuck = [
+                self._starts[resource].put(None)
+        self._stuck = stuck = [
             thread.name
             for thread in (*self._pumps, *self._workers)
             if not self._joined(thread, give_up_ns)
@@ -206,13 +226,6 @@ class Runtime:
                     self._leave(now_ns, Leave(name, sequence, fate, reason))
         self._idle.set()
         return stuck
-
-    def _slots_by_queue(self) -> list[tuple["SimpleQueue[Start | None]", int]]:
-        names = [thread.name.rsplit("-", 1)[0] for thread in self._workers]
-        return [
-            (queue, names.count(f"edgepipe-{resource}"))
-            for resource, queue in self._starts.items()
-        ]
 
     def _joined(self, thread: Thread, give_up_ns: int) -> bool:
         if thread is current_thread() or thread.ident is None:
@@ -259,35 +272,11 @@ class Runtime:
             self.drain()
             self._idle.set()
 
-    def _pump(self, stream: _Stream) -> None:
-        """Feed one source's frames to the scheduler until it ends or is stopped."""
-        plan, state, detail = stream.plan, "stopped", ""
-        yields = plan.spec.credits
-        media = MediaClock(plan.pace, yields=yields)
-        try:
-            while not self._sources_stop.is_set():
-                if yields:
-                    stream.credits.get()
-                    if self._sources_stop.is_set():
-                        break
-                arrival = plan.source.next_arrival()
-                if arrival is None:
-                    state, detail = plan.source.end_state
-                    break
-                capture_ns = media.capture_ns(arrival.pts_ns, self._clock.now_ns())
-                if self._until_ns is not None and capture_ns >= self._until_ns:
-                    break
-                if self._clock.wait_until(capture_ns, self._sources_stop):
-                    break
-                self._arrive(stream, arrival, capture_ns)
-        except EdgepipeError as error:
-            state, detail = "failed", str(error)
-            log.error("stream %s: %s", plan.spec.id, error)
-        info = plan.source.info
+    def _feed(self, stream: _Stream) -> None:
+        """Run one source's loop and book its end."""
+        ended = stream.pump.run(self._until_ns)
         with self._lock:
-            stream.ended = SourceRecord(
-                plan.spec.id, info.uri, state, detail, info.input_hash
-            )
+            stream.ended = ended
             self._check_idle()
 
     def _work(self, resource: str, worker: int) -> None:
@@ -340,7 +329,7 @@ class Runtime:
         """Turn what a stage raised into the frame's fate."""
         job = start.job
         if isinstance(error, FrameError):
-            reason = Reason(error.reason)
+            reason = error.reason
             if reason not in FAILURES:
                 return JobFailed(job, Fate.DROPPED, reason)
         else:
@@ -356,24 +345,24 @@ class Runtime:
 
     # --- the way in, the decisions, the way out ---------------------------------------
 
-    def _arrive(self, stream: _Stream, arrival: Arrival, capture_ns: int) -> None:
+    def _arrive(self, name: str, arrival: Arrival, capture_ns: int) -> None:
         """The one way in: a captured frame is booked and shown to the scheduler."""
-        spec = stream.plan.spec
+        stream = self._streams[name]
         frame = Frame(
-            spec.id,
+            name,
             arrival.index,
             capture_ns,
             capture_ns + stream.plan.deadline_ns,
             arrival.pts_ns,
             warm_up=capture_ns < self._measure_from_ns,
         )
-        event = FrameArrived(spec.id, frame.sequence, frame.deadline_ns)
+        event = FrameArrived(name, frame.sequence, frame.deadline_ns)
         with self._lock:
             if self._closed:
                 return
-            self._ledger.captured(spec.id, frame.sequence, warm_up=frame.warm_up)
-            stream.frames[frame.sequence] = _Travelling(frame)
             now_ns = self._clock.now_ns()
+            self._ledger.captured(name, frame.sequence, warm_up=frame.warm_up)
+            stream.frames[frame.sequence] = _Travelling(frame, now_ns)
             self._carry_out(now_ns, self._scheduler.handle(now_ns, event), None)
 
     def _carry_out(
@@ -388,16 +377,10 @@ class Runtime:
                 else:
                     self._starts[action.job.resource].put(action)
             elif isinstance(action, Grant):
-                self._grant(action)
+                self._streams[action.stream].pump.grant(action.credits)
             else:
                 self._leave(now_ns, action)
         return mine
-
-    def _grant(self, grant: Grant) -> None:
-        """Let a source go on."""
-        queue = self._streams[grant.stream].credits
-        for _ in range(grant.credits):
-            queue.put(None)
 
     def _leave(self, now_ns: int, leave: Leave) -> None:
         """The one way out: buffers go back, the books and the record are written."""
@@ -406,7 +389,8 @@ class Runtime:
         frame, spans = travelling.frame, travelling.spans
         fate, done_ns = leave.fate, now_ns
         if fate is None:
-            done_ns = spans[-1].end_ns
+            delivered_ns = frame.delivered_ns
+            done_ns = spans[-1].end_ns if delivered_ns is None else delivered_ns
             fate = Fate.COMPLETED if done_ns <= frame.deadline_ns else Fate.LATE
         if frame.tensor is not None and leave.reason is not Reason.HUNG:
             frame.tensor.give_back()  # a hung stage may still be writing into it

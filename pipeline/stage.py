@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from edgepipe.pipeline.frame import Frame
+from edgepipe.scheduler.fates import Reason
 
 
 class Stage(Protocol):
@@ -36,9 +37,9 @@ class Stage(Protocol):
 
 
 class FrameError(Exception):
-    """A stage gives up one frame. ``reason`` is a word of the closed list."""
+    """A stage gives up one frame, for a reason of the closed list."""
 
-    def __init__(self, reason: str, detail: str) -> None:
+    def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
 

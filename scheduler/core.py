@@ -38,6 +38,7 @@ class _Travelling:
     __slots__ = (
         "arrival",
         "deadline_ns",
+        "is_probe",
         "queued",
         "release_ns",
         "sequence",
@@ -55,6 +56,8 @@ class _Travelling:
         """False once it has begun the last queued step. It never becomes true again,
         also while an earlier queued step runs: room that was granted must not vanish.
         """
+        self.is_probe = False
+        """Run to the end although it seems doomed, so that its steps are measured."""
         self.release_ns = now_ns
 
 
@@ -275,7 +278,7 @@ class Scheduler:
                 frame = stream.frames.get(job.sequence)
                 if frame is None:
                     continue  # it left while its job was waiting on the heap
-                latest_ns = self._latest_start_ns(now_ns, stream, job)
+                latest_ns = self._latest_start_ns(now_ns, stream, frame, job)
                 if latest_ns is not None and now_ns > latest_ns:
                     self._leave(
                         stream,
@@ -296,16 +299,17 @@ class Scheduler:
                 actions.append(Start(job, latest_ns))
         return gave_up
 
-    def _latest_start_ns(self, now_ns: int, stream: _Stream, job: Job) -> int | None:
+    def _latest_start_ns(
+        self, now_ns: int, stream: _Stream, frame: _Travelling, job: Job
+    ) -> int | None:
         """When the job must have started to be in time; None if that is no matter."""
         if stream.spec.on_miss is OnMiss.DELIVER_LATE:
             return None
         latest_ns = job.deadline_ns - stream.remaining_ns(job.step)
-        if now_ns > latest_ns:
+        if now_ns > latest_ns and not frame.is_probe:
             stream.doomed_in_a_row += 1
-            if stream.doomed_in_a_row % PROBE_EVERY == 0:
-                return job.deadline_ns
-        return latest_ns
+            frame.is_probe = stream.doomed_in_a_row % PROBE_EVERY == 0
+        return job.deadline_ns if frame.is_probe else latest_ns
 
     def _grant(self, stream: _Stream, actions: list[Action]) -> None:
         """Turn free room into credits, for sources that wait for them."""

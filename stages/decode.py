@@ -3,6 +3,7 @@
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.source import DamagedError, Source
 from edgepipe.pipeline.stage import FrameError
+from edgepipe.scheduler.fates import Reason
 
 
 class Decode:
@@ -27,7 +28,7 @@ class Decode:
         try:
             picture = self._source.decode(frame.sequence)
         except DamagedError as error:
-            raise FrameError("damaged", str(error)) from error
+            raise FrameError(Reason.DAMAGED, str(error)) from error
         return frame.with_changes(picture=picture)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from edgepipe.models.detector import Detector
 from edgepipe.pipeline.detections import Detections
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.stage import FrameError
+from edgepipe.scheduler.fates import Reason
 
 
 class Infer:
@@ -31,18 +32,17 @@ class Infer:
         try:
             found = self._detector.detect(slot.array[None], worker)[0]
         except BadOutputError as error:
-            raise FrameError("bad_output", str(error)) from error
+            raise FrameError(Reason.BAD_OUTPUT, str(error)) from error
+        detections = Detections.of(
+            letterbox.to_captured(found.xyxy),
+            found.score,
+            found.class_id,
+            truncated=found.truncated,
+        )
+        # Last: what raises above leaves the slot with the frame, for the runtime.
         slot.give_back()
         return frame.with_changes(
-            tensor=None,
-            detections=Detections.of(
-                letterbox.to_captured(found.xyxy),
-                found.score,
-                found.class_id,
-                truncated=found.truncated,
-            ),
-            variant=self._variant,
-            batch=1,
+            tensor=None, detections=detections, variant=self._variant, batch=1
         )
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from edgepipe.pipeline.stage import FrameError, Stage
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import Action, JobDone
 from edgepipe.scheduler.events import Event as CoreEvent
+from edgepipe.scheduler.fates import Reason
 from edgepipe.scheduler.job import OnMiss, Overflow, Step, StreamSpec
 from edgepipe.telemetry.clock import ManualClock
 from edgepipe.telemetry.records import FrameRecord
@@ -193,15 +194,19 @@ def test_a_stage_that_raises_fails_one_frame_and_is_counted(
 
 @pytest.mark.parametrize(
     ("reason", "fate"),
-    [("damaged", "dropped"), ("expired", "dropped"), ("bad_output", "failed")],
+    [
+        (Reason.DAMAGED, "dropped"),
+        (Reason.EXPIRED, "dropped"),
+        (Reason.BAD_OUTPUT, "failed"),
+    ],
 )
-def test_a_stage_may_give_a_frame_up_with_a_reason(reason: str, fate: str) -> None:
+def test_a_stage_may_give_a_frame_up_with_a_reason(reason: Reason, fate: str) -> None:
     def give_up(frame: Frame, worker: int) -> None:
         raise FrameError(reason, "because")
 
     with rig(Do("decode", give_up), source=ScriptedSource(1)) as r:
         assert r.runtime.wait(10)
-    assert r.fates() == [(0, fate, reason)]
+    assert r.fates() == [(0, fate, reason.value)]
 
 
 def test_a_result_after_its_deadline_is_marked_late() -> None:
@@ -229,7 +234,7 @@ def test_buffers_come_back_whatever_becomes_of_the_frame() -> None:
 
     def sometimes(frame: Frame, worker: int) -> None:
         if frame.sequence % 2:
-            raise FrameError("bad_output", "not finite")
+            raise FrameError(Reason.BAD_OUTPUT, "not finite")
 
     with rig(
         Do("convert", convert), Do("infer", sometimes), source=ScriptedSource(20)
@@ -248,6 +253,34 @@ def test_a_source_that_fails_ends_its_stream_and_says_why(
     assert (ended.state, ended.detail) == ("failed", "the cable is out")
     assert r.runtime.account("front").completed == 2
     assert "front: the cable is out" in caplog.text
+
+
+def test_a_source_that_breaks_in_a_way_nobody_foresaw_ends_its_stream_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(ScriptedSource):
+        def next_arrival(self) -> Arrival | None:
+            raise ZeroDivisionError
+
+    with rig(Do("infer", nothing), source=Broken(1)) as r:
+        assert r.runtime.wait(10)
+        (ended,) = r.runtime.source_records()
+    assert (ended.state, ended.detail) == ("failed", "ZeroDivisionError()")
+    assert "its source failed" in caplog.text
+
+
+def test_a_result_counts_as_delivered_when_it_was_handed_over() -> None:
+    def deliver(frame: Frame, worker: int) -> Frame:
+        delivered = frame.with_changes(delivered_ns=r.clock.now_ns())
+        r.clock.advance(500_000_000)  # a sink that takes its time
+        return delivered
+
+    with rig(Do("deliver", deliver), source=ScriptedSource(1), start=False) as r:
+        r.runtime.start()
+        assert r.runtime.wait(10)
+    (record,) = r.records
+    assert (record.fate, record.latency_ns) == ("completed", 0)
+    assert record.spans[-1].service_ns == 500_000_000
 
 
 def test_a_dead_source_costs_the_others_nothing() -> None:

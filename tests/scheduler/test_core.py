@@ -195,6 +195,22 @@ def test_one_in_a_row_of_doomed_frames_is_run_so_that_the_estimate_can_recover()
     assert runs == [False] * (PROBE_EVERY - 1) + [True]
 
 
+def test_a_stream_recovers_from_an_estimate_that_was_spoilt_at_a_later_step() -> None:
+    steps = (DECODE, INFER, TRACK)
+    core = Scheduler([stream(steps=steps, queued_steps=2)], {"cpu": 1})
+    now, completed = 1_000, 0
+    costs = dict.fromkeys(range(LEAST_SAMPLES), (1, 150, 1))  # then as fast as it can
+    for sequence in range(400):
+        now += 200
+        actions = arrive(core, sequence, now=now, deadline=now + 100)
+        for cost in costs.get(sequence, (1, 5, 1)):
+            if not started(actions):
+                break
+            actions = core.handle(now, JobDone(job_of(actions), service_ns=cost))
+        completed += (sequence, None) in left(actions)
+    assert completed > 300
+
+
 def test_a_stateful_step_sees_its_stream_in_order() -> None:
     core = Scheduler([stream(steps=(INFER, TRACK))], {"cpu": 2})
     first = job_of(arrive(core, 0, deadline=100))

@@ -5,6 +5,7 @@ import pytest
 
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.stage import FrameError
+from edgepipe.scheduler.fates import Reason
 from edgepipe.stages.deliver import Deliver, Outlet
 from edgepipe.telemetry.clock import ManualClock
 
@@ -38,7 +39,7 @@ def test_a_result_past_its_deadline_is_not_delivered() -> None:
     sink = Kept()
     with pytest.raises(FrameError, match=r"1\.0 ms past its deadline") as caught:
         Deliver(Outlet([sink]), ManualClock(1_000_100), late=False).process(FRAME, 0)
-    assert caught.value.reason == "expired"
+    assert caught.value.reason is Reason.EXPIRED
     assert sink.frames == []
 
 

@@ -16,6 +16,7 @@ from edgepipe.models.load import load_engine
 from edgepipe.pipeline.buffers import BufferRing
 from edgepipe.pipeline.frame import Frame, Letterbox
 from edgepipe.pipeline.stage import FrameError
+from edgepipe.scheduler.fates import Reason
 from edgepipe.stages.convert import Convert
 from edgepipe.stages.infer import Infer
 from edgepipe.stages.sources.open import open_source
@@ -159,7 +160,7 @@ def test_output_that_is_not_finite_fails_the_frame_and_makes_no_box(
     frame = converted(ring)
     with pytest.raises(FrameError) as caught:
         infer.process(frame, 0)
-    assert caught.value.reason == "bad_output"
+    assert caught.value.reason is Reason.BAD_OUTPUT
     assert ring.statistics().lent == 1  # the frame still has it: the runtime returns it
 
 

@@ -1,0 +1,92 @@
+"""Takes frames from a source when they are due, and only when they are wanted."""
+
+import logging
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event
+
+from edgepipe.errors import EdgepipeError
+from edgepipe.pipeline.pace import MediaClock, Pace
+from edgepipe.pipeline.source import Arrival, Source
+from edgepipe.telemetry.clock import Clock
+from edgepipe.telemetry.records import SourceRecord
+
+log = logging.getLogger("edgepipe")
+
+
+class Pump:
+    """The loop of one source's thread. The source stays its opener's to close.
+
+    Args:
+        stream: Whose source it is.
+        source: Where frames come from.
+        pace: How fast a recording is played.
+        waits: Whether a credit is needed for each frame.
+        clock: The time.
+        stop: Set by others to end the loop; :meth:`wake` it after that.
+        arrive: Called with each arrival and its capture time.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        source: Source,
+        pace: Pace,
+        clock: Clock,
+        stop: Event,
+        arrive: Callable[[Arrival, int], None],
+        *,
+        waits: bool,
+    ) -> None:
+        self._stream = stream
+        self._source = source
+        self._waits = waits
+        self._media = MediaClock(pace, yields=waits)
+        self._clock = clock
+        self._stop = stop
+        self._arrive = arrive
+        # One item for each credit: ten times cheaper than a semaphore.
+        self._credits: SimpleQueue[None] = SimpleQueue()
+
+    def grant(self, credits_: int) -> None:
+        """Let the source go on for so many frames."""
+        for _ in range(credits_):
+            self._credits.put(None)
+
+    def wake(self) -> None:
+        """Make a loop that waits for a credit look at ``stop``."""
+        self._credits.put(None)
+
+    def run(self, until_ns: int | None) -> SourceRecord:
+        """Go on until the source ends, fails or is stopped, or a frame is too late.
+
+        Args:
+            until_ns: Frames captured from this moment on are not wanted.
+        """
+        state, detail = "stopped", ""
+        while not self._stop.is_set():
+            if self._waits:
+                self._credits.get()
+                if self._stop.is_set():
+                    break
+            try:
+                arrival = self._source.next_arrival()
+            except EdgepipeError as error:
+                state, detail = "failed", str(error)
+                log.error("stream %s: %s", self._stream, error)
+                break
+            except Exception as error:  # a source's edge: the other streams go on
+                state, detail = "failed", repr(error)
+                log.exception("stream %s: its source failed", self._stream)
+                break
+            if arrival is None:
+                state, detail = self._source.end_state
+                break
+            capture_ns = self._media.capture_ns(arrival.pts_ns, self._clock.now_ns())
+            if until_ns is not None and capture_ns >= until_ns:
+                break
+            if self._clock.wait_until(capture_ns, self._stop):
+                break
+            self._arrive(arrival, capture_ns)
+        info = self._source.info
+        return SourceRecord(self._stream, info.uri, state, detail, info.input_hash)
