@@ -84,6 +84,8 @@ class Pump:
                 break
             capture_ns = self._media.capture_ns(arrival.pts_ns, self._clock.now_ns())
             if until_ns is not None and capture_ns >= until_ns:
+                # The run lasts as long as was asked for, also without another frame.
+                self._clock.wait_until(until_ns, self._stop)
                 break
             if self._clock.wait_until(capture_ns, self._stop):
                 break

@@ -70,10 +70,17 @@ class RunFacts:
     """From ``environment.collect_environment``."""
     process: Mapping[str, Any]
     """From ``process.ProcessSampler.summary``."""
-    recorder: RecorderFacts | None
-    """None when no frame log was asked for."""
+    recorder: RecorderFacts
     sink_failures: Mapping[str, int] = field(default_factory=dict[str, int])
     """Failed writes by sink name, zeros included."""
+    stage_errors: Mapping[str, tuple[int, str]] = field(
+        default_factory=dict[str, tuple[int, str]]
+    )
+    """For each stage that raised: how often, and its first error."""
+    warnings: Sequence[str] = ()
+    """What sources and model card had to assume or repair, one line each."""
+    unrecorded: int = 0
+    """Frames whose record could not be kept at all."""
 
     @property
     def duration_ns(self) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -63,6 +64,10 @@ class RunFolder:
     def write_report(self, html: str) -> Path:
         """Write ``report.html``."""
         return self._write(self.report.name, html)
+
+    def discard(self) -> None:
+        """Remove the folder with all that is in it: the run never began."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def _write(self, name: str, text: str) -> Path:
         path = self.path / name

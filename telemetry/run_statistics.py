@@ -1,7 +1,7 @@
 """Gathers what the frames of one run went through, one record at a time."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from edgepipe.telemetry.records import FrameRecord, Span
 from edgepipe.telemetry.samples import DEFAULT_CAPACITY, Samples
@@ -54,7 +54,9 @@ class LatencyParts:
             self.capture_ns += capture_ns
             left_ns -= capture_ns
         queues, services = self.queue_ns, self.service_ns
-        for stage, ready_ns, start_ns, end_ns, _, _ in record.spans:
+        for stage, ready_ns, start_ns, ended_ns, _, _ in record.spans:
+            # What sinks do with a result once they have it is no latency.
+            end_ns = min(ended_ns, record.done_ns)
             queues[stage] = queues.get(stage, 0) + start_ns - ready_ns
             services[stage] = services.get(stage, 0) + end_ns - start_ns
             left_ns -= end_ns - ready_ns
@@ -112,10 +114,19 @@ class RunStatistics:
     and keeps the newest.
     """
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+    def __init__(
+        self,
+        capacity: int = DEFAULT_CAPACITY,
+        streams: Iterable[str] = (),
+        stages: Iterable[str] = (),
+    ) -> None:
+        """Take the memory for the named streams and stages now.
+
+        Others are taken in when their first frame comes, and it waits for that.
+        """
         self._capacity = capacity
-        self._streams: dict[str, StreamStatistics] = {}
-        self._stages: dict[str, StageStatistics] = {}
+        self._streams = {name: StreamStatistics(capacity) for name in streams}
+        self._stages = {name: StageStatistics(capacity) for name in stages}
         self._busy_ns: dict[str, int] = {}
         self.warm_up_latency = Samples(capacity)
         """Latency of the frames delivered during the warm-up, ns."""

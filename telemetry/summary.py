@@ -11,7 +11,7 @@ from typing import Any
 from edgepipe.telemetry.milliseconds import distribution_ms
 from edgepipe.telemetry.nulls import missing, present
 from edgepipe.telemetry.records import SourceRecord
-from edgepipe.telemetry.run_facts import RecorderFacts, RunFacts
+from edgepipe.telemetry.run_facts import RunFacts
 from edgepipe.telemetry.run_statistics import RunStatistics, StageStatistics
 from edgepipe.telemetry.samples import Samples
 from edgepipe.telemetry.stream_summary import stream_summary
@@ -56,7 +56,17 @@ def build_summary(facts: RunFacts, statistics: RunStatistics) -> dict[str, Any]:
         "device": _device(),
         "process": dict(facts.process),
         "ledger": {"balanced": facts.balanced},
-        "frame_log": _frame_log(facts.recorder),
+        "frame_log": {
+            "written": facts.recorder.written,
+            "lost": facts.recorder.lost,
+            "write_failures": facts.recorder.write_failures,
+            "unrecorded": facts.unrecorded,
+        },
+        "stage_errors": {
+            name: {"count": count, "first": first}
+            for name, (count, first) in facts.stage_errors.items()
+        },
+        "warnings": list(facts.warnings),
         "environment": dict(facts.environment),
         "config_hash": facts.config_hash,
         "input_hash": _input_hash(facts, sources),
@@ -119,20 +129,6 @@ def _given(facts: Mapping[str, Any] | None, otherwise: str) -> dict[str, Any]:
         return missing(otherwise)
     unknown = None in facts.values()
     return {"reason": "not stated", **facts} if unknown else dict(facts)
-
-
-def _frame_log(recorder: RecorderFacts | None) -> dict[str, Any]:
-    if recorder is None:
-        return {
-            **dict.fromkeys(("written", "lost", "write_failures")),
-            "reason": "no frame log was asked for",
-        }
-    return {
-        "written": recorder.written,
-        "lost": recorder.lost,
-        "write_failures": recorder.write_failures,
-        "reason": "",
-    }
 
 
 def _device() -> dict[str, Any]:

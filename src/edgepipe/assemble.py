@@ -28,7 +28,10 @@ from edgepipe.stages.convert import Convert
 from edgepipe.stages.decode import Decode
 from edgepipe.stages.deliver import Deliver, Outlet
 from edgepipe.stages.infer import Infer
-from edgepipe.stages.native_threads import ThreadBudget, grant_threads
+from edgepipe.stages.native_threads import (
+    keep_opencv_single_threaded,
+    opencv_threads,
+)
 from edgepipe.stages.sinks.open import open_sink
 from edgepipe.stages.sources.open import open_source
 from edgepipe.stages.track import IouTracker
@@ -36,6 +39,10 @@ from edgepipe.telemetry.clock import Clock, MonotonicClock
 from edgepipe.telemetry.records import FrameRecord
 
 T = TypeVar("T")
+
+DECODE_THREADS = INFERENCE_THREADS = 1
+"""For one frame. Parallelism comes from the scheduler's slots: a library that adds
+threads of its own takes them from another frame."""
 
 WARM_UP_INFERENCES = 5
 """Runs of each inference request before the first frame: the first and second are up
@@ -80,7 +87,7 @@ class Pipeline:
     ) -> None:
         self.config = config
         self.clock: Clock = clock if clock is not None else MonotonicClock()
-        self.warnings: list[str] = []
+        self._card_warnings: tuple[str, ...] = ()
         self._closers = ExitStack()
         try:
             self._open(folder, on_record)
@@ -91,25 +98,26 @@ class Pipeline:
     def _open(self, folder: Path, on_record: Callable[[FrameRecord], None]) -> None:
         slots = self.config.scheduler.resources.cpu
         self.resources: Mapping[str, int] = {"cpu": slots}
-        self.threads: ThreadBudget = grant_threads(slots)
+        keep_opencv_single_threaded()
         # Sources first: a wrong path is found before the model takes its second.
-        sources = [self._open_source(stream) for stream in self.config.streams]
+        self._sources = [self._open_source(stream) for stream in self.config.streams]
         self.card = self._read_card(self.config.model)
         self.engine: Engine = load_engine(
             self.card,
             self.config.model.precision,
             self.config.model.engine,
             requests=slots,
-            threads=1,
+            threads=INFERENCE_THREADS,
         )
         self._closers.callback(self.engine.close)
         self._infer = Infer(self._detector(), self.config.model.precision)
         self.outlet = Outlet(self._open_sinks(folder))
-        bound = self.config.scheduler.max_in_flight * len(sources)
+        self._closers.callback(self.outlet.close)
+        bound = self.config.scheduler.max_in_flight * len(self._sources)
         self._ring = BufferRing(bound, self.card.height, self.card.width)
         plans = [
             self._plan(stream, source)
-            for stream, source in zip(self.config.streams, sources, strict=True)
+            for stream, source in zip(self.config.streams, self._sources, strict=True)
         ]
         scheduler = Scheduler(
             [plan.spec for plan in plans],
@@ -120,15 +128,16 @@ class Pipeline:
 
     def _open_source(self, stream: StreamConfig) -> Source:
         source = open_source(
-            stream.source.uri, loop=stream.source.loop, fps=stream.source.fps
+            stream.source.uri,
+            loop=stream.source.loop,
+            fps=stream.source.fps,
+            decode_threads=DECODE_THREADS,
         )
         self._closers.callback(source.close)
-        self.warnings.extend(f"{stream.id}: {text}" for text in source.warnings)
         return source
 
     def _read_card(self, model: ModelConfig) -> ModelCard:
-        card, warnings = read_card(_card_path(model))
-        self.warnings.extend(warnings)
+        card, self._card_warnings = read_card(_card_path(model))
         if model.path.endswith(".onnx"):
             _check_file(card, Path(model.path), model.precision)
         return card
@@ -149,14 +158,18 @@ class Pipeline:
         sinks: list[Sink] = []
         for number, config in enumerate(self.config.sinks):
             path = getattr(config, "path", None)
-            sink = open_sink(
-                config.kind,
-                name=f"{config.kind}-{number}",
-                path=folder / path if path is not None else None,
-                class_names=self.card.class_names,
-                codec=getattr(config, "codec", "vp9"),
-                several_streams=len(self.config.streams) > 1,
-            )
+            try:
+                sink = open_sink(
+                    config.kind,
+                    name=f"{config.kind}-{number}",
+                    path=folder / path if path is not None else None,
+                    class_names=self.card.class_names,
+                    codec=getattr(config, "codec", "vp9"),
+                )
+            except OSError as error:
+                problem = f"cannot write {error.filename or path}: {error.strerror}"
+                raise ConfigError("", f"sinks[{number}].path", problem) from error
+            # Until the outlet takes them over; closing twice does no harm.
             self._closers.callback(sink.close)
             sinks.append(sink)
         return sinks
@@ -227,6 +240,27 @@ class Pipeline:
 
     # --- running it -----------------------------------------------------------------
 
+    def warnings(self) -> list[str]:
+        """What the model card and the sources had to assume or repair so far."""
+        of_sources = (
+            f"{stream.id}: {text}"
+            for stream, source in zip(self.config.streams, self._sources, strict=True)
+            for text in source.warnings
+        )
+        return [*self._card_warnings, *of_sources]
+
+    def threads(self) -> dict[str, int]:
+        """Threads that run stages, and those that each library may use for one call."""
+        info = self.engine.info
+        return {
+            "workers": sum(self.resources.values()),
+            "sources": len(self._sources),
+            "opencv": opencv_threads(),
+            "decoder": DECODE_THREADS,
+            "inference": info.threads_per_request,
+            "inference_requests": info.requests,
+        }
+
     def warm_up(self) -> None:
         """Run every inference request a few times on an empty image."""
         slot = self._ring.lend()
@@ -249,6 +283,7 @@ class Pipeline:
     def close(self) -> None:
         """Stop the runtime and close everything; calling it again does nothing."""
         stuck = self.runtime.stop(self.config.run.stop_within_ns / 1e9)
+        self.outlet.close()
         if stuck:
             # What a stuck thread still uses must not be pulled away from under it.
             self._closers.pop_all()
@@ -306,3 +341,9 @@ def _card_path(model: ModelConfig) -> Path:
             f"model.card (docs/models.md shows how)"
         )
     return card
+
+
+def stage_names(config: Config) -> list[str]:
+    """The stages that a frame will meet, in order."""
+    track = ["track"] if config.tracker.kind == "iou" else []
+    return ["decode", "convert", "infer", *track, "deliver"]

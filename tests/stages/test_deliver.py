@@ -1,4 +1,5 @@
 import logging
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -57,7 +58,54 @@ def test_a_sink_that_fails_is_counted_and_costs_the_others_nothing(
     with caplog.at_level(logging.WARNING, "edgepipe"):
         for _ in range(3):
             outlet.write(FRAME, 50)
-    assert outlet.failures == {"full": 3}
+    assert outlet.failures == {"full": 3, "after": 0}
     assert len(after.frames) == 3
     assert len(caplog.records) == 1
     assert "No space left" in caplog.text
+
+
+def test_the_moment_of_delivery_is_stamped_on_the_frame() -> None:
+    deliver = Deliver(Outlet([Kept()]), ManualClock(70), late=False)
+    assert deliver.process(FRAME, 0).delivered_ns == 70
+
+
+def test_a_sink_that_cannot_be_finished_is_counted_and_the_others_are_finished(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Kept):
+        def close(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    closed: list[str] = []
+
+    class Closing(Kept):
+        def close(self) -> None:
+            closed.append(self.name)
+
+    outlet = Outlet([Broken("broken"), Closing("after")])
+    outlet.close()
+    outlet.close()
+    assert outlet.failures == {"broken": 1, "after": 0}
+    assert closed == ["after"]
+    assert "could not be finished" in caplog.text
+
+
+def test_a_sink_that_is_stuck_in_a_write_does_not_keep_the_others_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edgepipe.stages.deliver.CLOSE_S", 0.01)
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Stuck(Kept):
+        def write(self, frame: Frame, now_ns: int) -> None:
+            inside.set()
+            go_on.wait(10)
+
+    outlet = Outlet([Stuck("stuck"), Kept("after")])
+    writer = threading.Thread(target=outlet.write, args=(FRAME, 0))
+    writer.start()
+    assert inside.wait(10)
+    outlet.close()
+    go_on.set()
+    writer.join()
+    assert outlet.failures == {"stuck": 1, "after": 0}

@@ -152,14 +152,13 @@ def test_a_run_of_no_length_has_no_rates(
     assert summary["resources"]["cpu"]["utilisation"] is None
 
 
-def test_a_run_without_inference_or_frame_log_says_so(
+def test_a_run_without_inference_says_so(
     make_run: MakeRun, make_frame: MakeFrame
 ) -> None:
-    facts, statistics = make_run([make_frame()], engine=None, model=None, recorder=None)
+    facts, statistics = make_run([make_frame()], engine=None, model=None)
     summary = build_summary(facts, statistics)
     validate(summary)
     assert summary["engine"] == {"value": None, "reason": "no stage infers"}
-    assert summary["frame_log"]["reason"] == "no frame log was asked for"
 
 
 def test_the_parts_of_the_mean_latency_add_up_to_it(summary: dict[str, Any]) -> None:
@@ -308,3 +307,21 @@ def test_any_run_gives_a_valid_document_whose_nulls_have_reasons(
         )
         assert stream["captured"] == parts
         assert stream["captured"] + stream["warmup_frames"] == len(frames)
+
+
+def test_what_stages_raised_and_sources_assumed_is_told(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    facts, statistics = make_run(
+        [make_frame()],
+        stage_errors={"infer": (3, "ValueError('x')")},
+        warnings=["front: assumed 25 fps"],
+        unrecorded=2,
+    )
+    summary = build_summary(facts, statistics)
+    validate(summary)
+    assert summary["stage_errors"] == {
+        "infer": {"count": 3, "first": "ValueError('x')"}
+    }
+    assert summary["warnings"] == ["front: assumed 25 fps"]
+    assert summary["frame_log"]["unrecorded"] == 2

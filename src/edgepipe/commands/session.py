@@ -12,10 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from edgepipe.assemble import Pipeline
+from edgepipe.assemble import Pipeline, stage_names
 from edgepipe.commands.progress import Progress
 from edgepipe.configs.effective import dump_yaml
 from edgepipe.configs.load import LoadedConfig
+from edgepipe.configs.schema import Config
+from edgepipe.errors import EdgepipeError
+from edgepipe.telemetry.clock import MonotonicClock
 from edgepipe.telemetry.environment import collect_environment
 from edgepipe.telemetry.frame_log import read_frames
 from edgepipe.telemetry.process import ProcessSampler
@@ -34,6 +37,8 @@ log = logging.getLogger("edgepipe")
 TICK_S = 0.1
 """How often the main thread looks at the clock; no frame waits for it."""
 SAMPLE_NS = 1_000_000_000
+MOST_LOG_BYTES = 256 << 20
+"""A longer frame log is not read for the report: 770,000 frames, 7 hours at 30 fps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,47 +86,58 @@ def run_session(request: Request) -> int:
     started = datetime.now().astimezone()
     with Signals() as signals:
         folder = RunFolder.create(Path(config.telemetry.dir), request.command, started)
-        folder.write_config(dump_yaml(request.loaded.effective))
-        statistics = RunStatistics(config.telemetry.samples)
-        keeper = _Keeper(statistics)
-        with Pipeline(config, folder.path, keeper.add) as pipeline:
+        try:
+            folder.write_config(dump_yaml(request.loaded.effective))
+            keeper = _Keeper(config, folder)
+            pipeline = Pipeline(config, folder.path, keeper.add, keeper.clock)
+        except EdgepipeError:
+            folder.discard()
+            raise
+        with pipeline:
             _announce(request, pipeline, folder)
-            keeper.recorder = Recorder(folder.frames, pipeline.clock)
             facts = _measure(request, pipeline, keeper, signals, started)
-        summary = build_summary(facts, statistics)
+        summary = build_summary(facts, keeper.statistics)
         folder.write_environment(facts.environment)
         folder.write_summary(summary)
-        frames = read_frames(folder.frames)
-        folder.write_report(render_report(summary, frames.records(), frames.warning))
+        folder.write_report(_report(summary, folder))
     _print(request, summary, folder)
     if signals.received is not None:
         return 128 + signals.received
     # A bench is judged by its numbers, a run by whether it did its work.
     judge = invalid_because if request.command == "bench" else broken_because
-    return 1 if judge(facts, statistics) else 0
+    return 1 if judge(facts, keeper.statistics) else 0
 
 
 class _Keeper:
     """Takes each frame's record: into the statistics and into the log."""
 
-    def __init__(self, statistics: RunStatistics) -> None:
-        self.statistics = statistics
-        self.recorder: Recorder | None = None
+    def __init__(self, config: Config, folder: RunFolder) -> None:
+        self.clock = MonotonicClock()
+        self.statistics = RunStatistics(
+            config.telemetry.samples,
+            [stream.id for stream in config.streams],
+            stage_names(config),
+        )
+        self.recorder = Recorder(folder.frames, self.clock)
 
     def add(self, record: FrameRecord) -> None:
         """Called by the runtime, under its lock."""
         self.statistics.add(record)
-        if self.recorder is not None:
-            self.recorder.add(record)
+        self.recorder.add(record)
 
-    def close(self) -> RecorderFacts | None:
-        """Finish the log."""
-        return self.recorder.close() if self.recorder is not None else None
+
+def _report(summary: Mapping[str, Any], folder: RunFolder) -> str:
+    size = folder.frames.stat().st_size
+    if size > MOST_LOG_BYTES:
+        warning = f"frames.arrow has {size >> 20} MiB: too much to draw charts from"
+        return render_report(summary, (), warning)
+    log = read_frames(folder.frames)
+    return render_report(summary, log.records(), log.warning)
 
 
 def _announce(request: Request, pipeline: Pipeline, folder: RunFolder) -> None:
     """Say what was chosen, before it runs."""
-    for warning in pipeline.warnings:
+    for warning in pipeline.warnings():
         log.warning("%s", warning)
     info = pipeline.engine.info
     _say(
@@ -153,30 +169,43 @@ def _measure(
     # collector's sight makes a full collection a thousand times shorter.
     gc.collect()
     gc.freeze()
-    if keeper.recorder is not None:
-        keeper.recorder.start()
-    runtime.start(request.warm_up_ns, request.duration_ns)
-    end_ns = (
-        None
-        if request.duration_ns is None
-        else runtime.measure_from_ns + request.duration_ns
-    )
-    with Progress(request.duration_ns, pipeline, enabled=not request.as_json) as bar:
-        until_ns = _wait(runtime.wait, end_ns, pipeline, signals, sampler, bar)
-        runtime.drain()
-        within_s = request.loaded.config.run.stop_within_ns / 1e9
-        drained = runtime.wait(within_s)
-        stuck = runtime.stop(within_s)
-    gc.unfreeze()
-    forced = ""
-    if stuck:
-        forced = f"threads did not come back: {', '.join(stuck)}"
-    elif not drained:
-        forced = f"frames were still in flight {within_s:g} s after the end"
-    recorder = keeper.close()
+    keeper.recorder.start()
+    try:
+        runtime.start(request.warm_up_ns, request.duration_ns)
+        end_ns = (
+            None
+            if request.duration_ns is None
+            else runtime.measure_from_ns + request.duration_ns
+        )
+        with Progress(
+            request.duration_ns, pipeline, enabled=not request.as_json
+        ) as bar:
+            until_ns = _wait(runtime.wait, end_ns, pipeline, signals, sampler, bar)
+            forced = _stop(pipeline)
+    finally:
+        gc.unfreeze()
+        recorder = keeper.recorder.close()
+    pipeline.outlet.close()
     return _facts(
         request, pipeline, started, until_ns, forced, sampler, keeper, recorder
     )
+
+
+def _stop(pipeline: Pipeline) -> str:
+    """Drain, then stop, in the time that the configuration allows for both.
+
+    Returns why force was needed; empty if it was not.
+    """
+    runtime, clock = pipeline.runtime, pipeline.clock
+    within_ns = pipeline.config.run.stop_within_ns
+    give_up_ns = clock.now_ns() + within_ns
+    runtime.drain()
+    # The last fifth is for threads to end in.
+    drained = runtime.wait(within_ns * 0.8 / 1e9)
+    stuck = runtime.stop(max(0.0, (give_up_ns - clock.now_ns()) / 1e9))
+    if stuck:
+        return f"threads did not come back: {', '.join(stuck)}"
+    return "" if drained else "frames were still in flight when the time was up"
 
 
 def _wait(
@@ -213,10 +242,9 @@ def _facts(
     forced: str,
     sampler: ProcessSampler,
     keeper: _Keeper,
-    recorder: RecorderFacts | None,
+    recorder: RecorderFacts,
 ) -> RunFacts:
     card, runtime = pipeline.card, pipeline.runtime
-    failures = {sink.name: 0 for sink in pipeline.outlet.sinks}
     return RunFacts(
         command=request.command,
         started=started,
@@ -239,19 +267,14 @@ def _facts(
         ledger_balanced=runtime.balanced,
         forced_stop=forced,
         config_hash=request.loaded.sha256,
-        environment=collect_environment(sys.argv, _threads(pipeline)),
+        environment=collect_environment(sys.argv, pipeline.threads()),
         process=sampler.summary(keeper.statistics.delivered),
         recorder=recorder,
-        sink_failures={**failures, **pipeline.outlet.failures},
+        sink_failures=pipeline.outlet.failures,
+        stage_errors=runtime.stage_errors(),
+        warnings=pipeline.warnings(),
+        unrecorded=runtime.lost_records,
     )
-
-
-def _threads(pipeline: Pipeline) -> dict[str, int]:
-    return {
-        name: value
-        for name, value in asdict(pipeline.threads).items()
-        if value is not None
-    }
 
 
 def _stream_facts(pipeline: Pipeline, name: str) -> StreamFacts:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from edgepipe.errors import ConfigError
 from edgepipe.pipeline.frame import Frame
 from edgepipe.stages.sinks.null import NullSink
 from edgepipe.stages.sinks.open import open_sink
@@ -41,52 +40,40 @@ def test_null_takes_frames_and_counts_them(make_frame: MakeFrame) -> None:
 
 @pytest.mark.parametrize("kind", KINDS_WITH_FILES)
 @pytest.mark.parametrize("name", ["taken/out", "taken/{stream}"])
-def test_a_folder_that_is_a_file_is_one_line(
+def test_a_folder_that_is_a_file_is_refused(
     kind: str, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(OSError, match=r"taken"):
         open_sink(kind, path=tmp_path / name, class_names=[])
-    text = str(caught.value)
-    assert re.fullmatch(rf"sinks\.{kind}\.path: cannot write \S+: [\w ]+", text)
 
 
 @pytest.mark.parametrize("kind", KINDS_WITH_FILES)
-def test_a_file_that_is_a_folder_is_one_line(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot write .*: Is a directory"):
+def test_a_file_that_is_a_folder_is_refused(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
         open_sink(kind, path=tmp_path, class_names=[])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 @pytest.mark.parametrize("kind", KINDS_WITH_FILES)
-def test_a_folder_that_cannot_be_written_is_one_line(kind: str, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(kind: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(ConfigError, match="Permission denied"):
+    with pytest.raises(PermissionError):
         open_sink(kind, path=tmp_path / "out", class_names=[])
-
-
-@pytest.mark.parametrize("kind", ["mot", "coco", "video"])
-def test_several_streams_need_several_files_where_the_format_cannot_tell_them_apart(
-    kind: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=r"needs \{stream\} in it"):
-        open_sink(kind, path=tmp_path / "out", class_names=[], several_streams=True)
-    path = tmp_path / "{stream}.out"
-    open_sink(kind, path=path, class_names=[], several_streams=True).close()
 
 
 @pytest.mark.parametrize(
     ("kind", "path", "codec", "message"),
     [
-        ("mqtt", Path("x"), "vp9", "sinks.mqtt.kind: unknown kind 'mqtt'"),
-        ("mot", None, "vp9", "sinks.mot.path: a sink of kind 'mot' needs a path"),
-        ("video", Path("x"), "h264", "sinks.video.codec: unknown codec 'h264'"),
+        ("mqtt", Path("x"), "vp9", "unknown kind of sink 'mqtt'"),
+        ("mot", None, "vp9", "a sink of kind 'mot' needs a path"),
+        ("video", Path("x"), "h264", "unknown codec 'h264'"),
     ],
 )
 def test_what_is_unknown_or_missing_is_named(
     kind: str, path: Path | None, codec: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         open_sink(kind, path=path, class_names=[], codec=codec)
 
 
