@@ -7,10 +7,11 @@ run with everything else; whatever has the wrong shape is left to the schema.
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edgepipe.configs.problems import Marks, Path, Problem
-from edgepipe.configs.scalars import is_list, is_mapping, show
+from edgepipe.configs.scalars import is_list, is_mapping, native, show
+from edgepipe.configs.schema import SchedulerConfig
 
 STREAM = "{stream}"
 """Stands for a stream's id in the path of a sink that writes a file for each."""
@@ -25,6 +26,7 @@ def check(data: object, marks: Marks) -> Iterator[Problem]:
     streams, sinks = _mappings(top, "streams"), _mappings(top, "sinks")
     yield from _once(_texts(streams, "id"), _same_id, "stream id", marks)
     yield from _once(_texts(sinks, "path"), posixpath.normpath, "path", marks)
+    yield from _capacities(top, streams, marks)
     for path, sink in sinks:
         text = sink.get("path")
         if isinstance(text, str):
@@ -33,6 +35,25 @@ def check(data: object, marks: Marks) -> Iterator[Problem]:
             if problem:
                 place: Path = (*path, "path")
                 yield Problem(marks.value(place), place, problem)
+
+
+def _capacities(
+    top: Mapping[str, object],
+    streams: Sequence[tuple[Path, Mapping[str, object]]],
+    marks: Marks,
+) -> Iterator[Problem]:
+    """A queue cannot hold more frames than may be in flight."""
+    scheduler = top.get("scheduler")
+    bound: object = SchedulerConfig.model_fields["max_in_flight"].default
+    if is_mapping(scheduler):
+        bound = native(scheduler.get("max_in_flight", bound))
+    for path, stream in streams:
+        queue = stream.get("queue")
+        capacity = native(queue.get("capacity")) if is_mapping(queue) else None
+        if isinstance(capacity, int) and isinstance(bound, int) and capacity > bound:
+            place: Path = (*path, "queue", "capacity")
+            text = f"{capacity} is more than scheduler.max_in_flight, which is {bound}"
+            yield Problem(marks.value(place), place, text)
 
 
 def _placeholders(text: str, per_stream: bool, streams: int) -> str | None:

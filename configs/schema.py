@@ -39,9 +39,9 @@ class SourceConfig(Section):
     """Where a stream's frames come from."""
 
     uri: Annotated[str, text()] = Field(
-        description="What to open: the path of a file or folder, `sample:NAME`,"
-        " `synthetic:?seed=1&width=320&height=192&fps=30` or a camera. A relative"
-        " path is relative to the directory in which edgepipe was started."
+        description="What to open: the path of a file or folder, `sample:NAME` or"
+        " `synthetic:?seed=1&width=320&height=192&fps=30`. A relative path is relative"
+        " to the directory in which edgepipe was started."
     )
     loop: Annotated[bool, switch()] = Field(
         default=False, description="Begin again when a recording ends."
@@ -49,7 +49,8 @@ class SourceConfig(Section):
     pace: Annotated[Pace, choice(get_args(Pace))] = Field(
         default="realtime",
         description="`realtime`: frames of a recording arrive when its time stamps"
-        " say so, as from a camera. `fast`: as soon as they are wanted.",
+        " say so, as from a camera. `fast`: as soon as they are wanted; deadlines count"
+        " from then, so give a long one to see every frame of a recording.",
     )
     fps: Annotated[float | None, or_null(real(0.001, 10_000))] = Field(
         default=None,
@@ -59,10 +60,11 @@ class SourceConfig(Section):
 
 
 class QueueConfig(Section):
-    """The bounded queue in front of a stream's first stage."""
+    """The bounded queue of frames whose network input has not been made yet."""
 
     capacity: Annotated[int, whole(1, 1000)] = Field(
-        default=2, description="Most frames that wait."
+        default=2,
+        description="Most frames that wait; at most `scheduler.max_in_flight`.",
     )
     overflow: Annotated[Overflow, choice(get_args(Overflow))] = Field(
         default="drop_oldest",
@@ -95,7 +97,7 @@ class StreamConfig(Section):
         " `drop` gives it up, `deliver_late` delivers it marked as late.",
     )
     queue: QueueConfig = Field(
-        default=QueueConfig(), description="The frames that wait for the first stage."
+        default=QueueConfig(), description="The frames that wait."
     )
 
 
@@ -148,8 +150,10 @@ class TrackerConfig(Section):
         description="`iou` joins boxes that overlap from frame to frame; `none`"
         " delivers detections only.",
     )
-    iou: Annotated[float, real(0, 1)] = Field(
-        default=0.3, description="Least overlap with the track's last box."
+    iou: Annotated[float, real(0.001, 1)] = Field(
+        default=0.3,
+        description="Least overlap (intersection over union) with where the track is"
+        " expected or was last seen.",
     )
     max_age_ns: Annotated[int, duration()] = Field(
         default=units.duration_ns("1s"),
@@ -201,8 +205,9 @@ class TelemetryConfig(Section):
         " is relative to the directory in which edgepipe was started.",
     )
     samples: Annotated[int, whole(100, 100_000_000)] = Field(
-        default=1_000_000,
-        description="Latency samples kept in memory for each stream.",
+        default=131_072,
+        description="Samples kept of each measured time, the newest; 8 bytes each,"
+        " three times for a stream and twice for a stage.",
     )
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from edgepipe.models.card import Align
 from edgepipe.pipeline.frame import Letterbox
 
-
 LEAST_SHARE = 0.95
 """A picture may be made this much smaller than it could be to keep its proportions."""
 

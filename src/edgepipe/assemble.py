@@ -73,6 +73,8 @@ class Pipeline:
         folder: Where relative paths of sinks go.
         on_record: Called once for each frame that leaves, quickly, from any thread.
         clock: The time; a test may bring its own.
+        sinks: More sinks than the configuration names, closed with the pipeline: how
+            a program that embeds edgepipe gets its results.
 
     Raises:
         EdgepipeError: Something that the configuration names cannot be opened.
@@ -84,18 +86,24 @@ class Pipeline:
         folder: Path,
         on_record: Callable[[FrameRecord], None] = _ignore,
         clock: Clock | None = None,
+        sinks: Sequence[Sink] = (),
     ) -> None:
         self.config = config
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         self._card_warnings: tuple[str, ...] = ()
         self._closers = ExitStack()
         try:
-            self._open(folder, on_record)
+            self._open(folder, on_record, sinks)
         except BaseException:
             self._closers.close()
             raise
 
-    def _open(self, folder: Path, on_record: Callable[[FrameRecord], None]) -> None:
+    def _open(
+        self,
+        folder: Path,
+        on_record: Callable[[FrameRecord], None],
+        sinks: Sequence[Sink],
+    ) -> None:
         slots = self.config.scheduler.resources.cpu
         self.resources: Mapping[str, int] = {"cpu": slots}
         keep_opencv_single_threaded()
@@ -111,7 +119,7 @@ class Pipeline:
         )
         self._closers.callback(self.engine.close)
         self._infer = Infer(self._detector(), self.config.model.precision)
-        self.outlet = Outlet(self._open_sinks(folder))
+        self.outlet = Outlet([*self._open_sinks(folder), *sinks])
         self._closers.callback(self.outlet.close)
         bound = self.config.scheduler.max_in_flight * len(self._sources)
         self._ring = BufferRing(bound, self.card.height, self.card.width)

@@ -14,7 +14,8 @@ from edgepipe.errors import ConfigErrors, EdgepipeError
 VERBS = ("run", "bench", "config")
 """Each is a module of ``edgepipe.commands`` with ``add_to(subparsers)``."""
 
-PASSED, VERDICT_FAILED, USAGE, SERVICE_USAGE = 0, 1, 2, 78
+PASSED, USAGE, CRASHED, SERVICE_USAGE = 0, 2, 70, 78
+"""A verb returns 1 itself when the verdict failed; 70 and 78 are from sysexits.h."""
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -23,7 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code.
 
     0 passed; 1 ran, but the verdict failed; 2 usage, configuration or input (78 with
-    ``--service``, as systemd expects); 130 or 143 after SIGINT or SIGTERM.
+    ``--service``, as systemd expects); 70 a bug of edgepipe; 130 or 143 after SIGINT or
+    SIGTERM.
     """
     _limit_numeric_libraries()
     logging.basicConfig(
@@ -43,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PASSED
     except KeyboardInterrupt:
         return 130
+    except Exception:  # the process edge: a bug of ours, told apart from a bad verdict
+        logging.getLogger("edgepipe").exception("this is a bug in edgepipe")
+        return CRASHED
 
 
 def _limit_numeric_libraries() -> None:

@@ -60,7 +60,7 @@ from .conftest import Complaints
         ),
         (
             "tracker: {iou: 1.5}\n",
-            "5:16: tracker.iou: expected a number from 0 to 1, got 1.5",
+            "5:16: tracker.iou: expected a number from 0.001 to 1, got 1.5",
         ),
         (
             "model: {score: '0.3'}\n",
@@ -110,6 +110,17 @@ def test_an_id_that_would_not_do_as_a_file_name_is_refused(
 ) -> None:
     (said,) = complaints(smallest.replace("front", f"'{name}'"))
     assert said.startswith("f.yaml:3:9: streams[0].id: expected an id, got '")
+
+
+def test_a_queue_cannot_hold_more_frames_than_may_be_in_flight(
+    smallest: str, complaints: Complaints
+) -> None:
+    queue = "    queue: {capacity: 9}\n"
+    said = "scheduler.max_in_flight, which is 8"
+    assert complaints(smallest + queue) == [
+        f"f.yaml:5:23: streams[0].queue.capacity: 9 is more than {said}"
+    ]
+    load.parse(f"{smallest}{queue}scheduler: {{max_in_flight: 9}}\n", "f.yaml")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ from edgepipe.telemetry.run_folder import RunFolder
 from edgepipe.telemetry.run_statistics import RunStatistics
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.text_summary import render_text
-from edgepipe.telemetry.verdict import broken_because, invalid_because
 
 log = logging.getLogger("edgepipe")
 
@@ -79,8 +78,7 @@ class Signals:
 def run_session(request: Request) -> int:
     """Run the pipeline, write the run folder, print the summary.
 
-    Returns the exit code: 0; 1 when something broke or, for ``bench``, the numbers must
-    not be believed; 130 or 143 after a signal.
+    Returns the exit code: 0; 1 when the verdict is INVALID; 130 or 143 after a signal.
     """
     config = request.loaded.config
     started = datetime.now().astimezone()
@@ -103,9 +101,7 @@ def run_session(request: Request) -> int:
     _print(request, summary, folder)
     if signals.received is not None:
         return 128 + signals.received
-    # A bench is judged by its numbers, a run by whether it did its work.
-    judge = invalid_because if request.command == "bench" else broken_because
-    return 1 if judge(facts, keeper.statistics) else 0
+    return 0 if summary["verdict"] == "VALID" else 1
 
 
 class _Keeper:
