@@ -1,15 +1,15 @@
 """What a way of making the network's input costs, and whether detections change.
 
     python benchmarks/conversion.py cost
-    python benchmarks/conversion.py agree CLIP... --model models/zoo/nanodet-g/int8.onnx
+    python benchmarks/conversion.py agree CLIP... --precision int8 --precision fp32
 
 ``cost`` times every way on the same pictures, one after the other in alternating
 order, on one thread: milliseconds per frame, median and 10th to 90th percentile.
-``agree`` runs NanoDet-g (256x320) behind every way and counts the detections (score
->= .35) that have a counterpart (IoU >= .9, same class, score within .05, found down to
-.30) when the input is made by ``cv2.VideoCapture`` and ``cv2.resize``, and the other
-way round. The row ``noise`` changes one value in a thousand of that very input by one:
-no way of conversion can be expected to do better than it, except by being equal.
+``agree`` runs NanoDet-g as it ships behind every way and counts the detections that its
+card would show and that have a counterpart (IoU >= .9, same class, score within .05)
+when the input is made by ``cv2.VideoCapture`` and ``cv2.resize``, and the other way
+round. The row ``noise`` changes one value in a thousand of that very input by one: no
+way of conversion can be expected to do better than it, except by being equal.
 """
 
 import argparse
@@ -23,7 +23,9 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from edgepipe.models.card import Align, ColorOrder, ModelCard, ModelFile
+from edgepipe.configs.model_card import read_card
+from edgepipe.models import zoo
+from edgepipe.models.card import ColorOrder
 from edgepipe.models.detector import Detector, Found
 from edgepipe.models.load import load_engine
 from edgepipe.pipeline.frame import Picture
@@ -38,10 +40,13 @@ Image = NDArray[np.uint8]
 Way = Callable[[Picture, Image], None]
 """Fills the second argument, (height, width, 3) BGR, with the scaled picture."""
 
-HEIGHT, WIDTH, PAD = 256, 320, 114
+CARD, _ = read_card(zoo.card_path("nanodet-g"))
+HEIGHT, WIDTH = CARD.height, CARD.width
 SIZES = ((640, 272), (768, 576), (1280, 720), (1920, 1080))
 ROUNDS = 200
-SCORE, FLOOR, IOU, NEAR = 0.35, 0.30, 0.9, 0.05
+IOU, NEAR = 0.9, 0.05
+FLOOR = CARD.score_threshold - NEAR
+"""Lowest score of a counterpart."""
 
 
 def planes(picture: Picture, dst: Image) -> None:
@@ -116,7 +121,7 @@ WAYS: dict[str, Way] = {
 
 def placement(width: int, height: int) -> Placement:
     """Where a picture lies in the network's input."""
-    return letterbox_for(width, height, WIDTH, HEIGHT, Align.CENTER)
+    return letterbox_for(width, height, WIDTH, HEIGHT, CARD.align)
 
 
 # --- cost -----------------------------------------------------------------------------
@@ -154,33 +159,15 @@ def cost() -> None:
 # --- agreement ------------------------------------------------------------------------
 
 
-def detector(model: Path, engine: str) -> Detector:
-    """NanoDet-g from any of its files, keeping scores down to the floor."""
-    names = Path(__file__).parents[1] / "models/zoo/nanodet-g/coco80.txt"
-    card = ModelCard(
-        name="nanodet-g",
-        files=(ModelFile("any", model, None),),
-        input_name="images",
-        height=HEIGHT,
-        width=WIDTH,
-        color=ColorOrder.BGR,
-        mean=(103.53, 116.28, 123.675),
-        std=(57.375, 57.12, 58.395),
-        align=Align.CENTER,
-        pad_value=(PAD, PAD, PAD),
-        head="nanodet",
-        outputs=("scores", "dist"),
-        class_names=tuple(names.read_text(encoding="utf-8").split("\n")[:80]),
-        score_threshold=SCORE,
-        iou_threshold=0.6,
-        max_detections=100,
-        class_agnostic=False,
-        licence="",
-        provenance="",
-    )
-    loaded = load_engine(card, "any", engine, requests=1, threads=1)
+def detector(precision: str, engine: str) -> Detector:
+    """The shipped model with its card's settings, keeping scores down to the floor."""
     return Detector(
-        card, loaded, score=FLOOR, iou=0.6, max_detections=100, class_agnostic=False
+        CARD,
+        load_engine(CARD, precision, engine, requests=1, threads=1),
+        score=FLOOR,
+        iou=CARD.iou_threshold,
+        max_detections=CARD.max_detections,
+        class_agnostic=CARD.class_agnostic,
     )
 
 
@@ -198,15 +185,16 @@ def pairs(clip: str, step: int) -> Iterator[tuple[Picture, Image]]:
     source.close()
 
 
-def agree(model: Path, engine: str, clip: str, step: int) -> None:
-    """Print one table for a model and a clip."""
-    find = detector(model, engine)
+def agree(precision: str, engine: str, clip: str, step: int) -> None:
+    """Print one table for a file of the model and a clip."""
+    find = detector(precision, engine)
     rng = np.random.default_rng(0)
     ways: dict[str, Way] = dict(WAYS)
     hits = {name: np.zeros(4, int) for name in (*ways, "noise")}
     for picture, image in pairs(clip, step):
         place = placement(picture.width, picture.height)
-        tensor = np.full((HEIGHT, WIDTH, 3), PAD, np.uint8)
+        tensor = np.empty((HEIGHT, WIDTH, 3), np.uint8)
+        tensor[...] = CARD.pad_value
         inside = tensor[place.rows, place.columns]
         cv2.resize(image, (place.width, place.height), dst=inside)
         reference = find.detect(tensor[None])[0]
@@ -219,14 +207,14 @@ def agree(model: Path, engine: str, clip: str, step: int) -> None:
                 ways[name](picture, inside)
             found = find.detect(tensor[None])[0]
             hits[name] += (*matched(reference, found), *matched(found, reference))
-    print(f"{Path(clip).name}, {model.name}, {engine}: matched of plain, plain of it")
+    print(f"{Path(clip).name}, {precision}, {engine}: matched of plain, plain of it")
     for name, (a, n, b, m) in hits.items():
         print(f"  {name:18} {a / max(n, 1):7.2%} of {n}   {b / max(m, 1):7.2%} of {m}")
 
 
 def matched(wanted: Found, found: Found) -> tuple[int, int]:
     """How many of the strong detections have a counterpart, and how many there are."""
-    strong = wanted.score >= SCORE
+    strong = wanted.score >= CARD.score_threshold
     boxes, scores, classes = (
         values[strong] for values in (wanted.xyxy, wanted.score, wanted.class_id)
     )
@@ -248,16 +236,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=("cost", "agree"))
     parser.add_argument("clips", nargs="*", default=["sample:bikes"])
-    parser.add_argument("--model", type=Path, action="append", default=[])
+    parser.add_argument("--precision", action="append", choices=("int8", "fp32"))
     parser.add_argument("--engine", default="openvino")
     parser.add_argument("--step", type=int, default=1, help="use every n-th frame")
     args = parser.parse_args()
     cv2.setNumThreads(1)
     if args.part == "cost":
         cost()
-    for model in args.model if args.part == "agree" else ():
+        return
+    for precision in args.precision or ("int8", "fp32"):
         for clip in args.clips:
-            agree(model, args.engine, clip, args.step)
+            agree(precision, args.engine, clip, args.step)
 
 
 if __name__ == "__main__":

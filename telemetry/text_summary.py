@@ -31,26 +31,23 @@ def render_text(summary: Summary) -> str:
 
 def _settings(summary: Summary) -> Iterator[str]:
     warm_up = summary["warmup"]
-    yield (
-        f"edgepipe {summary['command']}: {summary['duration_s']:.1f} s measured,"
-        f" {warm_up['frames']} warm-up frames apart"
+    left_out = (
+        f" after a warm-up of {warm_up['frames']} frames"
         f" (longest {figure(warm_up['latency_ms']['max'])} ms)"
     )
-    yield from _setting("engine", summary["engine"])
-    yield from _setting("model", summary["model"])
+    yield (
+        f"edgepipe {summary['command']}: {summary['duration_s']:.1f} s measured"
+        f"{left_out if warm_up['frames'] else ''}"
+    )
+    # What was chosen, not everything that is known: that is in summary.json.
+    keys = ("name", "executed_precision", "engine", "chosen_because")
+    known = {**summary["model"], **summary["engine"]}
+    words = ", ".join(str(known[k]) for k in keys if known.get(k))
+    yield from _wrapped("model", words or known["reason"])
     for name, stream in summary["streams"].items():
         uri = stream["source"]["uri"] or stream["source"]["reason"]
         words = f"{uri}, {stream['criticality']}, deadline {stream['deadline_ms']:g} ms"
         yield from _wrapped(_short(name), words)
-
-
-def _setting(name: str, given: Summary) -> Iterator[str]:
-    words = [
-        f"{key.replace('_', ' ')} {value}"
-        for key, value in given.items()
-        if key != "reason" and isinstance(value, str | int | float)
-    ]
-    yield from _wrapped(name, ", ".join(words) or str(given.get("reason", "")))
 
 
 def _throughput(streams: Mapping[str, Summary]) -> Iterator[str]:
@@ -110,6 +107,16 @@ def _notes(summary: Summary) -> Iterator[str]:
     for name, sink in summary["sinks"].items():
         if sink["failures"]:
             yield from _wrapped(_short(name), f"{sink['failures']} writes failed")
+    for name, error in summary["stage_errors"].items():
+        words = f"raised on {error['count']} frames, first: {error['first']}"
+        yield from _wrapped(_short(name), words)
+    for name, stream in summary["streams"].items():
+        source = stream["source"]
+        if source["state"] in ("truncated", "failed"):
+            words = f"{source['state']}: {source['detail']}"
+            yield from _wrapped(_short(name), words)
+    for warning in summary["warnings"]:
+        yield from _wrapped("warning", warning)
     power = summary["device"]["power"]
     shown = f"{power['value']:.1f} W" if power["value"] is not None else power["reason"]
     yield from _wrapped("power", shown)

@@ -11,6 +11,7 @@ import yaml
 
 import edgepipe
 from edgepipe.cli import main
+from edgepipe.commands.arguments import PACKAGED
 from edgepipe.configs import load
 
 
@@ -29,6 +30,32 @@ def test_wrong_usage_exits_with_2(
         main(words)
     assert caught.value.code == 2
     assert capsys.readouterr().err.startswith("usage: edgepipe")
+
+
+def test_the_help_names_every_configuration_that_ships() -> None:
+    assert ", ".join(load.packaged()) == PACKAGED
+
+
+def test_a_configuration_is_named_by_place_or_by_option_but_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["config", "check", "-c", "demo"]) == 0
+    assert main(["config", "check"]) == 2
+    assert main(["config", "check", "demo", "-c", "default"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith("edgepipe: name a configuration")
+    assert err[1] == "edgepipe: two configurations given: demo and default"
+
+
+def test_a_bug_exits_with_a_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("edgepipe.commands.config.load_config", broken)
+    assert main(["config", "check", "demo"]) == 70
+    assert "this is a bug in edgepipe" in caplog.text
 
 
 @pytest.mark.parametrize("name", load.packaged())

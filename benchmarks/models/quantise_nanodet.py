@@ -13,6 +13,7 @@ import argparse
 import logging
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,9 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 
-from edgepipe.models.card import Align, ColorOrder, ModelCard, ModelFile
+from edgepipe.configs.model_card import read_card
+from edgepipe.models import zoo
+from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.detector import Detector
 from edgepipe.models.load import load_engine
 
@@ -38,8 +41,8 @@ METHODS = {
     "entropy": CalibrationMethod.Entropy,
 }
 PERCENTILE = 99.999
-MEAN, STD = (103.53, 116.28, 123.675), (57.375, 57.12, 58.395)
-PAD = 114
+SHIPPED, _ = read_card(zoo.card_path("nanodet-g"))
+PAD = SHIPPED.pad_value[0]
 QUANTISED = ("Conv", "MaxPool")
 REFERENCE_SCORE = 0.4
 HEAD = tuple(
@@ -48,29 +51,9 @@ HEAD = tuple(
 
 
 def card(path: Path, precision: str, height: int, width: int) -> ModelCard:
-    """A card for a NanoDet-g file at a size."""
-    names = Path(__file__).parents[2] / "models/zoo/nanodet-g/coco80.txt"
-    return ModelCard(
-        name="nanodet-g",
-        files=(ModelFile(precision, path, None),),
-        input_name="images",
-        height=height,
-        width=width,
-        color=ColorOrder.BGR,
-        mean=MEAN,
-        std=STD,
-        align=Align.TOP_LEFT,
-        pad_value=(PAD, PAD, PAD),
-        head="nanodet",
-        outputs=("scores", "dist"),
-        class_names=tuple(names.read_text(encoding="utf-8").split("\n")[:80]),
-        score_threshold=0.35,
-        iou_threshold=0.6,
-        max_detections=100,
-        class_agnostic=False,
-        licence="",
-        provenance="",
-    )
+    """The shipped card for another NanoDet-g file at another size."""
+    files = (ModelFile(precision, path, None),)
+    return replace(SHIPPED, files=files, height=height, width=width)
 
 
 class Frames(CalibrationDataReader):
@@ -89,7 +72,8 @@ class Frames(CalibrationDataReader):
 def normalised(image: Image, height: int, width: int) -> NDArray[np.float32]:
     """(1, 3, height, width) float32 as the network wants it."""
     tensor = letterbox(image, height, width, PAD).tensor
-    values = (tensor - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+    mean, std = (np.array(x, np.float32) for x in (SHIPPED.mean, SHIPPED.std))
+    values = (tensor - mean) / std
     return np.ascontiguousarray(np.moveaxis(values, 2, 0)[np.newaxis], np.float32)
 
 
@@ -141,7 +125,12 @@ def detector(model: ModelCard, precision: str, score: float = 0.05) -> Detector:
     """A one-thread OpenVINO detector that keeps low scores, as AP needs."""
     engine = load_engine(model, precision, "openvino", requests=1, threads=1)
     return Detector(
-        model, engine, score=score, iou=0.6, max_detections=100, class_agnostic=False
+        model,
+        engine,
+        score=score,
+        iou=model.iou_threshold,
+        max_detections=model.max_detections,
+        class_agnostic=model.class_agnostic,
     )
 
 
@@ -175,6 +164,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", type=Path, help="FP32 ONNX file")
     parser.add_argument("target", type=Path, help="INT8 ONNX file to write")
+    # The shipped file was calibrated at this size; it runs at any.
     parser.add_argument("--height", type=int, default=256)
     parser.add_argument("--width", type=int, default=320)
     parser.add_argument("--method", choices=METHODS, default="percentile")

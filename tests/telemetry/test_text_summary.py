@@ -26,7 +26,7 @@ def test_the_parts_come_in_the_order_in_which_people_read(
     make_run: MakeRun, frames: list[FrameRecord]
 ) -> None:
     text = render_text(build_summary(*make_run(frames)))
-    order = ["engine", "throughput", "latency", "misses", "time (ms)", "verdict"]
+    order = ["model", "throughput", "latency", "misses", "time (ms)", "verdict"]
     places = [text.index(f"\n{word}") for word in order]
     assert places == sorted(places)
 
@@ -88,7 +88,9 @@ def test_a_run_without_anything_is_dashes_and_no_zeros_in_their_place(
     make_run: MakeRun,
 ) -> None:
     silent = StreamFacts("front", "normal", 33_000_000, 0, 0, {})
-    text = render_text(build_summary(*make_run([], streams=[silent], engine=None)))
+    text = render_text(
+        build_summary(*make_run([], streams=[silent], engine=None, model=None))
+    )
     assert "front                   -        -        -" in text
     assert "no stage infers" in text
     assert "not measured" in text

@@ -5,12 +5,21 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgepipe.errors import ConfigError
+
 if TYPE_CHECKING:
     from edgepipe.configs.load import LoadedConfig
 
 
+PACKAGED = "default, demo, synthetic, throughput"
+"""Configurations that ship; written out because looking would load the YAML reader."""
+
+
 def add_config_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--set``, which changes single values of a configuration."""
+    """Add the configuration, by place or as ``-c``, and ``--set``, which changes it."""
+    what = f"path of a YAML file, or one that ships: {PACKAGED}"
+    parser.add_argument("config", nargs="?", help=what)
+    parser.add_argument("-c", "--config", dest="option", metavar="CONFIG", help=what)
     parser.add_argument(
         "--set",
         action="append",
@@ -18,6 +27,32 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change one value, for example streams[0].deadline=50ms; repeatable",
     )
+
+
+def given_config(args: argparse.Namespace) -> str | None:
+    """The configuration that was named, None if none was.
+
+    Raises:
+        ConfigError: Two were.
+    """
+    if args.config and args.option:
+        problem = f"two configurations given: {args.config} and {args.option}"
+        raise ConfigError("", "", problem)
+    name: str | None = args.config or args.option
+    return name
+
+
+def chosen_config(args: argparse.Namespace) -> str:
+    """The configuration that was named.
+
+    Raises:
+        ConfigError: None was, or two.
+    """
+    name = given_config(args)
+    if name is None:
+        problem = f"name a configuration: a YAML file, or one of {PACKAGED}"
+        raise ConfigError("", "", problem)
+    return name
 
 
 def load_config(name_or_path: str, overrides: Sequence[str]) -> "LoadedConfig":

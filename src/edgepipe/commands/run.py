@@ -3,7 +3,11 @@
 import argparse
 from typing import Any
 
-from edgepipe.commands.arguments import add_config_options, load_config
+from edgepipe.commands.arguments import (
+    add_config_options,
+    chosen_config,
+    load_config,
+)
 
 
 def add_to(verbs: Any) -> None:
@@ -11,7 +15,6 @@ def add_to(verbs: Any) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "run", help="run a pipeline until its sources end or it is told to stop"
     )
-    parser.add_argument("config", help="path of a YAML file, or a name: default, demo")
     add_config_options(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON on stdout"
@@ -28,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Run until the end; return the exit code."""
     from edgepipe.commands.session import Request, run_session
 
-    loaded = load_config(args.config, args.set)
+    loaded = load_config(chosen_config(args), args.set)
     run = loaded.config.run
     request = Request("run", loaded, run.warm_up_ns or 0, run.duration_ns, args.json)
     return run_session(request)
