@@ -123,16 +123,18 @@ class Pipeline:
         self._closers.callback(self.outlet.close)
         bound = self.config.scheduler.max_in_flight * len(self._sources)
         self._ring = BufferRing(bound, self.card.height, self.card.width)
-        plans = [
+        self.plans = [
             self._plan(stream, source)
             for stream, source in zip(self.config.streams, self._sources, strict=True)
         ]
         scheduler = Scheduler(
-            [plan.spec for plan in plans],
+            [plan.spec for plan in self.plans],
             self.resources,
             policy.BY_NAME[self.config.scheduler.policy],
         )
-        self.runtime = Runtime(plans, scheduler, self.resources, self.clock, on_record)
+        self.runtime = Runtime(
+            self.plans, scheduler, self.resources, self.clock, on_record
+        )
 
     def _open_source(self, stream: StreamConfig) -> Source:
         source = open_source(
