@@ -8,8 +8,9 @@ DEV := .venv
 LOWEST := .venv-lowest
 DURATION ?= 20s
 
-PACKAGE := pipeline stages models scheduler telemetry configs src
-SOURCES := $(shell find $(PACKAGE) \( -name __pycache__ -o -name '*.egg-info' \) \
+# Through its links, so that the same line serves a checkout and an sdist.
+PACKAGE := src
+SOURCES := $(shell find -L $(PACKAGE) \( -name __pycache__ -o -name '*.egg-info' \) \
 	-prune -o -type f -print)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -81,7 +82,7 @@ lock: $(DEV)/ready  ## resolve constraints.txt anew
 clean:  ## remove what the other targets made
 	rm -rf $(DEMO) $(DEV) $(LOWEST) build dist src/*.egg-info .coverage* .hypothesis \
 	  .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find $(PACKAGE) tests tools -name __pycache__ -prune -exec rm -r {} +
+	find -L $(PACKAGE) tests tools -name __pycache__ -prune -exec rm -r {} +
 
 # A virtual environment. Its interpreter is a link, so one whose Python was removed
 # or replaced counts as missing and is made again.

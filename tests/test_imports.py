@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("pipeline", "stages", "models", "scheduler", "telemetry", "configs", "src")
+FOLDERS = ("pipeline", "stages", "models", "scheduler", "telemetry", "configs")
 
 HOMES = {
     "av": {"stages"},
@@ -29,12 +29,9 @@ HOMES = {
 
 def modules() -> list[Path]:
     """Every module of the package, by its real path."""
-    return [
-        path
-        for folder in FOLDERS
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if path.resolve() == path
-    ]
+    source = ROOT / "src" / "edgepipe"
+    places = [source, *(source / folder for folder in FOLDERS)]
+    return sorted({path for at in places for path in at.resolve().rglob("*.py")})
 
 
 def test_there_are_modules_to_look_at() -> None:

@@ -1,6 +1,6 @@
 """Real-time edge vision with deadline-aware scheduling."""
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from edgepipe.errors import (
@@ -14,6 +14,8 @@ from edgepipe.errors import (
 )
 
 if TYPE_CHECKING:
+    __version__: str
+
     from edgepipe.assemble import Pipeline
     from edgepipe.pipeline.detections import Detections
     from edgepipe.pipeline.frame import Frame
@@ -39,13 +41,20 @@ __all__ = [
     "__version__",
 ]
 
-try:
-    __version__ = metadata.version("edgepipe")
-except metadata.PackageNotFoundError:  # a checkout that was never installed
-    __version__ = "0+unknown"
+
+def _version() -> str:
+    """Of the installed distribution; looking for it takes half of a bare start."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("edgepipe")
+    except metadata.PackageNotFoundError:  # a checkout that was never installed
+        return "0+unknown"
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'edgepipe' has no attribute {name!r}")

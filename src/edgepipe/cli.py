@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from edgepipe import __version__
 from edgepipe.errors import ConfigErrors, EdgepipeError
 
 VERBS = ("run", "bench", "config")
@@ -60,13 +59,25 @@ def _limit_numeric_libraries() -> None:
         os.environ.setdefault(f"{name}_NUM_THREADS", "1")
 
 
+class _Version(argparse.Action):
+    """Print the version; found out only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print and leave."""
+        import edgepipe
+
+        print(f"edgepipe {edgepipe.__version__}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="edgepipe", description="Real-time edge vision with deadlines."
     )
-    parser.add_argument(
-        "--version", action="version", version=f"edgepipe {__version__}"
-    )
+    parser.add_argument("--version", action=_Version)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name in VERBS:
         importlib.import_module(f"edgepipe.commands.{name}").add_to(verbs)
