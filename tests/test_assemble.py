@@ -11,6 +11,7 @@ from edgepipe.configs import load
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import Frame
 from edgepipe.stages.sinks.null import NullSink
+from edgepipe.stages.sources.synthetic import SyntheticSource
 from edgepipe.stages.track import IouTracker
 
 Build = Callable[..., Pipeline]
@@ -66,7 +67,11 @@ def test_what_was_opened_is_closed_when_something_later_fails(
 ) -> None:
     closed: list[str] = []
     source = "edgepipe.stages.sources.synthetic.SyntheticSource.close"
-    monkeypatch.setattr(source, lambda self: closed.append("scene"))
+
+    def close(self: SyntheticSource) -> None:
+        closed.append("scene")
+
+    monkeypatch.setattr(source, close)
     second = "streams=[{id: a, source: {uri: 'synthetic:'}}, {id: b, source: {uri: x}}]"
     with pytest.raises(InputError):
         build(second)
