@@ -117,6 +117,7 @@ class Runtime:
         self._until_ns: int | None = None
         self._crash: BaseException | None = None
         self._lost_records = 0
+        self._recording: Thread | None = None
         self._stage_errors: dict[str, tuple[int, str]] = {}
         # Daemons: a stage stuck in native code must not keep the process alive after
         # stop() has named it.
@@ -195,12 +196,17 @@ class Runtime:
     def stop(self, within_s: float = 5.0) -> list[str]:
         """Stop now: what waits is dropped, what runs may finish for ``within_s``.
 
-        Safe to call twice, from any thread and in any state. Returns the names of
+        Safe to call twice, from any thread and in any state; from ``on_record`` it
+        returns at once and is carried out by another thread. Returns the names of
         threads that were still stuck in a stage or source; their frames count as
         failed with the reason ``hung``.
         """
         if self._closed:
             return self._stuck
+        if self._recording is current_thread():
+            # on_record runs under the lock that stopping needs.
+            Thread(target=self.stop, args=(within_s,), daemon=True).start()
+            return []
         give_up_ns = self._clock.now_ns() + int(within_s * 1e9)
         self.drain()
         with self._lock:
@@ -392,8 +398,8 @@ class Runtime:
             delivered_ns = frame.delivered_ns
             done_ns = spans[-1].end_ns if delivered_ns is None else delivered_ns
             fate = Fate.COMPLETED if done_ns <= frame.deadline_ns else Fate.LATE
-        if frame.tensor is not None and leave.reason is not Reason.HUNG:
-            frame.tensor.give_back()  # a hung stage may still be writing into it
+        if frame.tensor is not None and not self._closed:
+            frame.tensor.give_back()  # after a stop a stage may still be using it
         self._ledger.fate(
             leave.stream, leave.sequence, fate, leave.reason, warm_up=frame.warm_up
         )
@@ -415,12 +421,14 @@ class Runtime:
             found.truncated if found is not None else 0,
             tuple(spans),
         )
+        self._recording = current_thread()
         try:
             self._on_record(record)
         except Exception:  # telemetry's edge: it may fail, the pipeline goes on
             self._lost_records += 1
             if self._lost_records == 1:
                 log.exception("a frame record was lost; more will only be counted")
+        self._recording = None
         self._check_idle()
 
     def _check_idle(self) -> None:

@@ -11,7 +11,7 @@ from edgepipe.telemetry.clock import Clock
 
 log = logging.getLogger("edgepipe")
 
-CLOSE_S = 1.0
+CLOSE_S = 0.25
 """How long closing waits for a sink that is being written to."""
 
 

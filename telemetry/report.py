@@ -91,6 +91,9 @@ def _head(summary: Summary) -> Iterator[Html]:
     for name, stream in summary["streams"].items():
         missed = percent(stream["miss_ratio"])
         yield tag("p", f"{name}: {missed} of the deadlines missed.")
+        if stream["truncated"]:
+            cut = f"{stream['truncated']} detections truncated by max_detections."
+            yield tag("p", f"{name}: {cut}")
 
 
 def _stream_tables(streams: Mapping[str, Summary]) -> Iterator[Html]:

@@ -112,6 +112,9 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield from _wrapped(_short(name), words)
     for name, stream in summary["streams"].items():
         source = stream["source"]
+        if stream["truncated"]:
+            words = f"{stream['truncated']} detections truncated by max_detections"
+            yield from _wrapped(_short(name), words)
         if source["state"] in ("truncated", "failed"):
             words = f"{source['state']}: {source['detail']}"
             yield from _wrapped(_short(name), words)

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
+from edgepipe.assemble import Pipeline
 from edgepipe.cli import main
 from edgepipe.stages.sources.synthetic import SyntheticSource
 from edgepipe.telemetry.frame_log import read_frames
@@ -361,3 +362,44 @@ def test_bench_repeats_a_short_recording_for_as_long_as_asked(tmp_path: Path) ->
     assert done.returncode == {"VALID": 0, "INVALID": 1}[summary["verdict"]]
     assert stream["captured"] > 150
     assert summary["duration_s"] == pytest.approx(3.0)
+
+
+def test_a_signal_before_the_run_has_begun_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Pipeline) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Pipeline, "warm_up", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main(["run", str(write_config(tmp_path))])
+    assert caught.value.code == 143
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_working_directory_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    config = write_config(tmp_path, telemetry={})
+    assert main(["run", str(config)]) == 0
+    assert "cannot make a run folder there" in caplog.text
+    (run,) = (tmp_path / "tmp").glob("edgepipe-runs-*/*")
+    assert (run / "summary.json").exists()
+
+
+def test_a_place_for_runs_that_was_chosen_is_not_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("")
+    chosen = {"dir": str(tmp_path / "taken")}
+    assert main(["run", str(write_config(tmp_path, telemetry=chosen))]) == 2
+    assert "taken: cannot make a run folder there" in capfd.readouterr().err
+
+
+def test_a_wrong_input_leaves_no_run_folder(tmp_path: Path) -> None:
+    streams = [{"id": "a", "source": {"uri": str(tmp_path / "missing.mp4")}}]
+    assert main(["run", str(write_config(tmp_path, streams=streams))]) == 2
+    assert list((tmp_path / "runs").iterdir()) == []

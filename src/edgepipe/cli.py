@@ -6,8 +6,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import cast
+from io import TextIOWrapper
+from typing import NoReturn, cast
 
+from edgepipe.commands.signals import Signals
 from edgepipe.errors import ConfigErrors, EdgepipeError
 
 VERBS = ("run", "bench", "config")
@@ -26,24 +28,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     ``--service``, as systemd expects); 70 a bug of edgepipe; 130 or 143 after SIGINT or
     SIGTERM.
     """
-    _limit_numeric_libraries()
-    logging.basicConfig(
-        level=logging.WARNING, format="edgepipe: %(message)s", stream=sys.stderr
-    )
-    args = _parser().parse_args(argv)
+    with Signals() as signals:
+        _limit_numeric_libraries()
+        for stream in (sys.stdout, sys.stderr):
+            # A terminal that lacks a letter of a stream's id is no reason to stop.
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        logging.basicConfig(
+            level=logging.WARNING, format="edgepipe: %(message)s", stream=sys.stderr
+        )
+        words = sys.argv[1:] if argv is None else argv
+        wrong = SERVICE_USAGE if "--service" in words else USAGE
+        args = _parser(wrong).parse_args(words)
+        args.signals = signals
+        return _call(args, wrong)
+
+
+def _call(args: argparse.Namespace, wrong: int) -> int:
+    """Run the verb; turn what it raises into messages and exit codes."""
     try:
         return cast(Command, args.run)(args)
     except EdgepipeError as error:
         problems = error.errors if isinstance(error, ConfigErrors) else (error,)
         for problem in problems:
             print(f"edgepipe: {problem}", file=sys.stderr)
-        return SERVICE_USAGE if getattr(args, "service", False) else USAGE
+        return wrong
     except BrokenPipeError:
         # The reader of our output has gone (``| head``): not worth a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PASSED
-    except KeyboardInterrupt:
-        return 130
     except Exception:  # the process edge: a bug of ours, told apart from a bad verdict
         logging.getLogger("edgepipe").exception("this is a bug in edgepipe")
         return CRASHED
@@ -73,8 +86,19 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Exits with a code of our choice on wrong usage."""
+
+    wrong = USAGE
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Leave; argparse itself only knows 0 and 2."""
+        super().exit(self.wrong if status else 0, message)
+
+
+def _parser(wrong: int) -> argparse.ArgumentParser:
+    _Parser.wrong = wrong
+    parser = _Parser(
         prog="edgepipe", description="Real-time edge vision with deadlines."
     )
     parser.add_argument("--version", action=_Version)

@@ -1,10 +1,13 @@
 """One output file for all streams, or one for each."""
 
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote
+
+_ODD = re.compile(r"[\x00-\x1f\x7f/\\%{}]")
 
 MARK = "{stream}"
 """Stands in a path for the id of the stream."""
@@ -24,10 +27,11 @@ File = TypeVar("File", bound=Closable)
 def path_for(path: Path, stream: str) -> Path:
     """Fill in the stream's id, written so that it is a single, safe path part.
 
-    Different ids give different paths: what is not a letter, a digit or one of
-    ``_-.~`` is percent-encoded, and so is an id that consists of dots.
+    Letters of every script stay as they are. What a path or a person could trip over
+    (``/``, ``%``, braces, control characters, an id of dots) is percent-encoded, so different
+    ids give different paths.
     """
-    part = quote(stream, safe="")
+    part = _ODD.sub(lambda found: quote(found.group(), safe=""), stream)
     if not part.strip("."):
         part = part.replace(".", "%2E")
     return Path(str(path).replace(MARK, part))

@@ -428,3 +428,40 @@ def test_a_plan_without_a_stage_for_each_step_is_refused() -> None:
     spec = StreamSpec("a", (Step("infer", "cpu", stateful=False),))
     with pytest.raises(ValueError, match="every step needs its stages"):
         StreamPlan(spec, ScriptedSource(1), (), 1, Pace.FAST)
+
+
+def test_stopping_from_the_record_keeper_is_carried_out_by_another_thread() -> None:
+    answers: list[list[str]] = []
+    runtime: Runtime
+
+    def stop(record: FrameRecord) -> None:
+        answers.append(runtime.stop(within_s=5))
+
+    runtime = alone(stop, Scheduler)
+    runtime.start()
+    assert runtime.wait(10)
+    runtime.stop(within_s=5)
+    assert answers[0] == []
+    assert runtime.balanced
+
+
+def test_a_stage_that_stops_the_pipeline_gives_its_buffer_back_itself() -> None:
+    ring = BufferRing(2, 2, 2)
+
+    def convert(frame: Frame, worker: int) -> Frame:
+        return frame.with_changes(tensor=ring.lend())
+
+    def infer(frame: Frame, worker: int) -> Frame:
+        r.runtime.stop(within_s=5)
+        assert frame.tensor is not None
+        frame.tensor.give_back()
+        done.set()
+        return frame.with_changes(tensor=None)
+
+    done = threading.Event()
+    stages = Do("convert", convert), Do("infer", infer)
+    with rig(*stages, source=ScriptedSource(1), start=False) as r:
+        r.runtime.start()
+        assert done.wait(10)
+    assert ring.statistics().lent == 0
+    assert r.runtime.stage_errors() == {}

@@ -43,9 +43,8 @@ def run(args: argparse.Namespace) -> int:
     loaded = _load(args)
     run = loaded.config.run
     warm_up_ns = DEFAULT_WARM_UP_NS if run.warm_up_ns is None else run.warm_up_ns
-    request = Request(
-        "bench", loaded, warm_up_ns, run.duration_ns or DEFAULT_DURATION_NS, args.json
-    )
+    duration_ns = run.duration_ns or DEFAULT_DURATION_NS
+    request = Request("bench", loaded, warm_up_ns, duration_ns, args.json, args.signals)
     return run_session(request)
 
 

@@ -33,5 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     loaded = load_config(chosen_config(args), args.set)
     run = loaded.config.run
-    request = Request("run", loaded, run.warm_up_ns or 0, run.duration_ns, args.json)
+    request = Request(
+        "run", loaded, run.warm_up_ns or 0, run.duration_ns, args.json, args.signals
+    )
     return run_session(request)

@@ -3,20 +3,21 @@
 import gc
 import json
 import logging
-import signal
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
+from tempfile import gettempdir
 from typing import Any
 
 from edgepipe.assemble import Pipeline, stage_names
 from edgepipe.commands.progress import Progress
+from edgepipe.commands.signals import Signals
 from edgepipe.configs.effective import dump_yaml
 from edgepipe.configs.load import LoadedConfig
-from edgepipe.configs.schema import Config
+from edgepipe.configs.schema import Config, TelemetryConfig
 from edgepipe.errors import EdgepipeError
 from edgepipe.telemetry.clock import MonotonicClock
 from edgepipe.telemetry.environment import collect_environment
@@ -50,29 +51,7 @@ class Request:
     duration_ns: int | None
     """Length of the measured part; None until the sources end."""
     as_json: bool
-
-
-class Signals:
-    """The first SIGINT or SIGTERM asks for a drain, the second one kills."""
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> "Signals":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self.received = number
-        for each in self._before:
-            signal.signal(each, signal.SIG_DFL)
+    signals: Signals
 
 
 def run_session(request: Request) -> int:
@@ -82,26 +61,45 @@ def run_session(request: Request) -> int:
     """
     config = request.loaded.config
     started = datetime.now().astimezone()
-    with Signals() as signals:
-        folder = RunFolder.create(Path(config.telemetry.dir), request.command, started)
-        try:
-            folder.write_config(dump_yaml(request.loaded.effective))
-            keeper = _Keeper(config, folder)
-            pipeline = Pipeline(config, folder.path, keeper.add, keeper.clock)
-        except EdgepipeError:
-            folder.discard()
-            raise
-        with pipeline:
-            _announce(request, pipeline, folder)
-            facts = _measure(request, pipeline, keeper, signals, started)
-        summary = build_summary(facts, keeper.statistics)
-        folder.write_environment(facts.environment)
-        folder.write_summary(summary)
-        folder.write_report(_report(summary, folder))
+    folder = _run_folder(config, request.command, started)
+    try:
+        folder.write_config(dump_yaml(request.loaded.effective))
+        keeper = _Keeper(config, folder)
+        pipeline = Pipeline(config, folder.path, keeper.add, keeper.clock)
+        _announce(request, pipeline)
+        pipeline.warm_up()
+        request.signals.running = True
+    except BaseException:  # re-raised: a run that never began leaves nothing behind
+        folder.discard()
+        raise
+    _say(request, f"run folder {folder.path}")
+    with pipeline:
+        facts = _measure(request, pipeline, keeper, started)
+    summary = build_summary(facts, keeper.statistics)
+    folder.write_environment(facts.environment)
+    folder.write_summary(summary)
+    folder.write_report(_report(summary, folder))
     _print(request, summary, folder)
-    if signals.received is not None:
-        return 128 + signals.received
+    if request.signals.received is not None:
+        return 128 + request.signals.received
     return 0 if summary["verdict"] == "VALID" else 1
+
+
+def _run_folder(config: Config, command: str, started: datetime) -> RunFolder:
+    """The run's folder where the configuration says, or else where one can be made.
+
+    A robot with a read-only disk must start all the same. A place that somebody chose
+    is not replaced by another one.
+    """
+    wanted = Path(config.telemetry.dir)
+    try:
+        return RunFolder.create(wanted, command, started)
+    except EdgepipeError as error:
+        if config.telemetry.dir != TelemetryConfig().dir:
+            raise
+        instead = Path(gettempdir(), f"edgepipe-runs-{os.getuid()}")
+        log.warning("%s: using %s (see telemetry.dir)", error, instead)
+        return RunFolder.create(instead, command, started)
 
 
 class _Keeper:
@@ -131,7 +129,7 @@ def _report(summary: Mapping[str, Any], folder: RunFolder) -> str:
     return render_report(summary, log.records(), log.warning)
 
 
-def _announce(request: Request, pipeline: Pipeline, folder: RunFolder) -> None:
+def _announce(request: Request, pipeline: Pipeline) -> None:
     """Say what was chosen, before it runs."""
     for warning in pipeline.warnings():
         log.warning("%s", warning)
@@ -143,7 +141,6 @@ def _announce(request: Request, pipeline: Pipeline, folder: RunFolder) -> None:
     )
     for stream in request.loaded.config.streams:
         _say(request, f"stream {stream.id}: {stream.source.uri}")
-    _say(request, f"run folder {folder.path}")
 
 
 def _say(request: Request, text: str) -> None:
@@ -154,13 +151,11 @@ def _measure(
     request: Request,
     pipeline: Pipeline,
     keeper: _Keeper,
-    signals: Signals,
     started: datetime,
 ) -> RunFacts:
     """Run until the time is up, the sources end or a signal comes."""
     runtime = pipeline.runtime
     sampler = ProcessSampler()
-    pipeline.warm_up()
     # Imports have left some 200,000 objects that live for ever: taking them out of the
     # collector's sight makes a full collection a thousand times shorter.
     gc.collect()
@@ -176,7 +171,7 @@ def _measure(
         with Progress(
             request.duration_ns, pipeline, enabled=not request.as_json
         ) as bar:
-            until_ns = _wait(runtime.wait, end_ns, pipeline, signals, sampler, bar)
+            until_ns = _wait(request, end_ns, pipeline, sampler, bar)
             forced = _stop(pipeline)
     finally:
         gc.unfreeze()
@@ -196,19 +191,18 @@ def _stop(pipeline: Pipeline) -> str:
     within_ns = pipeline.config.run.stop_within_ns
     give_up_ns = clock.now_ns() + within_ns
     runtime.drain()
-    # The last fifth is for threads to end in.
-    drained = runtime.wait(within_ns * 0.8 / 1e9)
-    stuck = runtime.stop(max(0.0, (give_up_ns - clock.now_ns()) / 1e9))
+    # Some of the time is for threads to end in, and some for closing what they used.
+    drained = runtime.wait(within_ns * 0.7 / 1e9)
+    stuck = runtime.stop(max(0.0, (give_up_ns - clock.now_ns()) * 0.7 / 1e9))
     if stuck:
         return f"threads did not come back: {', '.join(stuck)}"
     return "" if drained else "frames were still in flight when the time was up"
 
 
 def _wait(
-    idle: Callable[[float], bool],
+    request: Request,
     end_ns: int | None,
     pipeline: Pipeline,
-    signals: Signals,
     sampler: ProcessSampler,
     bar: Progress,
 ) -> int:
@@ -216,7 +210,7 @@ def _wait(
     clock = pipeline.clock
     sampled_ns: int | None = None
     while True:
-        ended = idle(TICK_S)
+        ended = pipeline.runtime.wait(TICK_S)
         now_ns = clock.now_ns()
         measured = now_ns >= pipeline.runtime.measure_from_ns
         if measured and (sampled_ns is None or now_ns - sampled_ns >= SAMPLE_NS):
@@ -224,7 +218,7 @@ def _wait(
             sampled_ns = now_ns
         bar.update(now_ns)
         due = end_ns is not None and now_ns >= end_ns
-        if ended or due or signals.received is not None:
+        if ended or due or request.signals.received is not None:
             if measured:
                 sampler.sample(now_ns)
             return now_ns if end_ns is None else min(now_ns, end_ns)
