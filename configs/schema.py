@@ -204,7 +204,7 @@ class TelemetryConfig(Section):
         description="Folder in which every run makes its own folder; a relative path"
         " is relative to the directory in which edgepipe was started.",
     )
-    samples: Annotated[int, whole(100, 100_000_000)] = Field(
+    samples: Annotated[int, whole(100, 10_000_000)] = Field(
         default=131_072,
         description="Samples kept of each measured time, the newest; 8 bytes each,"
         " three times for a stream and twice for a stage.",

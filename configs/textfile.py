@@ -15,7 +15,10 @@ def read_bytes(path: str | Path) -> bytes:
         ConfigError: It does not exist, is a folder or cannot be read.
     """
     try:
-        # Not Path.read_bytes: a device or a pipe may never end.
+        if os.path.exists(path) and not os.path.isfile(path):
+            kind = "a folder" if os.path.isdir(path) else "a device or a pipe"
+            raise ConfigError(shown(path), "", f"is {kind}, expected a file")
+        # Not all of it: what is longer is refused anyway.
         with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name

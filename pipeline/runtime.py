@@ -272,7 +272,7 @@ class Runtime:
         """Top of every thread: a bug in the runtime ends the run, loudly."""
         try:
             body(*args)
-        except Exception as error:  # the edge of a thread: kept for wait() to raise
+        except BaseException as error:
             log.exception("%s failed", current_thread().name)
             self._crash = error
             self.drain()

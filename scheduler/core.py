@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from edgepipe.scheduler.budget import ServiceTimes
 from edgepipe.scheduler.events import (
@@ -135,6 +135,10 @@ class Scheduler:
         """Frames of the stream that have arrived and not left."""
         return len(self._streams[stream].frames)
 
+    def jobs_waiting(self) -> int:
+        """Jobs on the ready heaps, some of which may be of frames that have left."""
+        return sum(len(heap) for heap in self._ready.values())
+
     def initial_grants(self) -> list[Grant]:
         """The credits that sources may use before anything has happened."""
         grants: list[Action] = []
@@ -157,6 +161,7 @@ class Scheduler:
         self._make_ready(stream)
         while self._dispatch(now_ns, actions):
             pass
+        self._sweep()
         # Only arrivals, starts and departures change how much room a stream has.
         touched = {stream.spec.id: stream}
         for action in actions:
@@ -298,6 +303,21 @@ class Scheduler:
                 self._free[resource] -= 1
                 actions.append(Start(job, latest_ns))
         return gave_up
+
+    def _sweep(self) -> None:
+        """Rebuild a heap that holds mostly jobs of frames that have left.
+
+        Jobs of a band that is never served would pile up there without end.
+        """
+        in_flight = sum(len(stream.frames) for stream in self._streams.values())
+        for heap in self._ready.values():
+            if len(heap) > 64 + 2 * in_flight:
+                heap[:] = [
+                    (key, job)
+                    for key, job in heap
+                    if job.sequence in self._streams[job.stream].frames
+                ]
+                heapify(heap)
 
     def _latest_start_ns(
         self, now_ns: int, stream: _Stream, frame: _Travelling, job: Job

@@ -3,7 +3,7 @@
 The result is bit for bit what ``cv2.VideoCapture`` followed by ``cv2.resize`` gives,
 without ever holding the full-size RGB picture: a band fits the processor's cache. That
 exactness is worth its price because INT8 networks are chaotic in the last bit: with one
-input value in a thousand off by one, one in twenty of NanoDet-g's detections on
+input value in a thousand off by one, one in forty of NanoDet-g's detections on
 bikes.mp4 changes visibly (benchmarks/conversion.py, row ``noise``).
 """
 

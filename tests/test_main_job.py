@@ -14,8 +14,10 @@ import pytest
 
 from edgepipe.assemble import Pipeline
 from edgepipe.cli import main
+from edgepipe.errors import EdgepipeError
 from edgepipe.stages.sources.synthetic import SyntheticSource
 from edgepipe.telemetry.frame_log import read_frames
+from edgepipe.telemetry.run_folder import RunFolder
 from edgepipe.telemetry.summary_schema import validate
 
 SCENE = "synthetic:?seed=3&width=320&height=192&fps=50&frames=150"
@@ -403,3 +405,41 @@ def test_a_wrong_input_leaves_no_run_folder(tmp_path: Path) -> None:
     streams = [{"id": "a", "source": {"uri": str(tmp_path / "missing.mp4")}}]
     assert main(["run", str(write_config(tmp_path, streams=streams))]) == 2
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_sink_that_would_write_over_its_input_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    clip = tmp_path / "clip.png"
+    cv2.imwrite(str(clip), np.zeros((64, 64, 3), np.uint8))
+    before = clip.read_bytes()
+    config = write_config(
+        tmp_path,
+        streams=[{"id": "a", "source": {"uri": str(clip)}}],
+        sinks=[{"kind": "video", "path": str(clip)}],
+    )
+    assert main(["run", str(config)]) == 2
+    err = capfd.readouterr().err
+    assert "sinks[0].path: " in err
+    assert err.rstrip().endswith("is the input of a stream")
+    assert clip.read_bytes() == before
+
+
+def test_a_disk_that_is_full_at_the_end_costs_the_folder_and_not_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: RunFolder, summary: object) -> Path:
+        raise EdgepipeError("summary.json: No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write_summary", full)
+    assert main(["run", str(write_config(tmp_path)), "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["streams"]["scene"]["completed"] == 150
+
+
+def test_a_reader_that_goes_away_does_not_keep_a_run_from_its_work(
+    tmp_path: Path,
+) -> None:
+    command = f"{sys.executable} -m edgepipe run {write_config(tmp_path)} | true"
+    subprocess.run(["bash", "-c", command], check=True, timeout=60)
+    assert len(results(tmp_path)) == 150

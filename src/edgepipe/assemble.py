@@ -33,6 +33,8 @@ from edgepipe.stages.native_threads import (
     opencv_threads,
 )
 from edgepipe.stages.sinks.open import open_sink
+from edgepipe.stages.sinks.per_stream import path_for
+from edgepipe.stages.sinks.places import why_not
 from edgepipe.stages.sources.open import open_source
 from edgepipe.stages.track import IouTracker
 from edgepipe.telemetry.clock import Clock, MonotonicClock
@@ -167,22 +169,36 @@ class Pipeline:
     def _open_sinks(self, folder: Path) -> list[Sink]:
         sinks: list[Sink] = []
         for number, config in enumerate(self.config.sinks):
-            path = getattr(config, "path", None)
+            where = f"sinks[{number}].path"
+            written = getattr(config, "path", None)
+            path = folder / written if written is not None else None
+            if path is not None:
+                self._check_place(where, config.kind, path, folder)
             try:
                 sink = open_sink(
                     config.kind,
                     name=f"{config.kind}-{number}",
-                    path=folder / path if path is not None else None,
+                    path=path,
                     class_names=self.card.class_names,
                     codec=getattr(config, "codec", "vp9"),
                 )
             except OSError as error:
                 problem = f"cannot write {error.filename or path}: {error.strerror}"
-                raise ConfigError("", f"sinks[{number}].path", problem) from error
+                raise ConfigError("", where, problem) from error
             # Until the outlet takes them over; closing twice does no harm.
             self._closers.callback(sink.close)
             sinks.append(sink)
         return sinks
+
+    def _check_place(self, where: str, kind: str, path: Path, folder: Path) -> None:
+        inputs = [
+            Path(stream.source.uri.removeprefix("file:"))
+            for stream in self.config.streams
+        ]
+        for stream in self.config.streams:
+            problem = why_not(kind, path_for(path, stream.id), folder, inputs)
+            if problem is not None:
+                raise ConfigError("", where, problem)
 
     def _plan(self, stream: StreamConfig, source: Source) -> StreamPlan:
         """One stream's stages, in the order in which a frame meets them."""

@@ -28,8 +28,8 @@ def path_for(path: Path, stream: str) -> Path:
     """Fill in the stream's id, written so that it is a single, safe path part.
 
     Letters of every script stay as they are. What a path or a person could trip over
-    (``/``, ``%``, braces, control characters, an id of dots) is percent-encoded, so different
-    ids give different paths.
+    (``/``, ``%``, braces, control characters, an id of dots) is percent-encoded, so
+    different ids give different paths.
     """
     part = _ODD.sub(lambda found: quote(found.group(), safe=""), stream)
     if not part.strip("."):

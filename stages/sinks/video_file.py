@@ -107,7 +107,7 @@ class VideoFile:
 
 
 def _remove_if_empty(path: Path) -> None:
-    if os.path.getsize(path) == 0:
+    if path.is_file() and os.path.getsize(path) == 0:  # never a device
         path.unlink()
 
 

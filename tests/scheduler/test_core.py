@@ -211,6 +211,20 @@ def test_a_stream_recovers_from_an_estimate_that_was_spoilt_at_a_later_step() ->
     assert completed > 300
 
 
+def test_jobs_of_frames_that_left_do_not_pile_up_behind_a_busier_band() -> None:
+    specs = [
+        stream("front", criticality=Criticality.CRITICAL),
+        stream("log", criticality=Criticality.BACKGROUND),
+    ]
+    core = Scheduler(specs, {"cpu": 1})
+    running = job_of(arrive(core, 0, deadline=10**9))
+    for n in range(1, 2000):
+        arrive(core, n, deadline=10**9)
+        arrive(core, n, deadline=10**9, name="log")
+        running = job_of(core.handle(n, JobDone(running, 1)))
+    assert core.jobs_waiting() < 100
+
+
 def test_a_stateful_step_sees_its_stream_in_order() -> None:
     core = Scheduler([stream(steps=(INFER, TRACK))], {"cpu": 2})
     first = job_of(arrive(core, 0, deadline=100))

@@ -10,6 +10,7 @@ from edgepipe.commands.arguments import (
     given_config,
     load_config,
 )
+from edgepipe.errors import ConfigError
 
 if TYPE_CHECKING:
     from edgepipe.configs.load import LoadedConfig
@@ -53,6 +54,8 @@ def _load(args: argparse.Namespace) -> "LoadedConfig":
     name = given_config(args) or _default_config(args.set)
     given = list(args.set)
     if args.duration is not None:
+        if not args.duration.strip():
+            raise ConfigError("--duration", "", "expected a time such as 20s or 1h")
         given.append(f"run.duration={args.duration}")
     streams = load_config(name, given).config.streams
     loops = [f"streams[{n}].source.loop=true" for n in range(len(streams))]

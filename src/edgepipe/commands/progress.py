@@ -34,7 +34,8 @@ class Progress:
             TimeElapsedColumn(),
             TextColumn("{task.fields[counts]}"),
             console=Console(stderr=True),
-            disable=not enabled or not sys.stderr.isatty(),
+            # There is no stderr at all when it was closed before the start.
+            disable=not enabled or sys.stderr is None or not sys.stderr.isatty(),
             transient=True,
             refresh_per_second=5,
         )

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -65,24 +66,50 @@ def run_session(request: Request) -> int:
     try:
         folder.write_config(dump_yaml(request.loaded.effective))
         keeper = _Keeper(config, folder)
-        pipeline = Pipeline(config, folder.path, keeper.add, keeper.clock)
-        _announce(request, pipeline)
-        pipeline.warm_up()
-        request.signals.running = True
+        pipeline = _start(request, folder, keeper)
     except BaseException:  # re-raised: a run that never began leaves nothing behind
         folder.discard()
         raise
-    _say(request, f"run folder {folder.path}")
     with pipeline:
         facts = _measure(request, pipeline, keeper, started)
     summary = build_summary(facts, keeper.statistics)
-    folder.write_environment(facts.environment)
-    folder.write_summary(summary)
-    folder.write_report(_report(summary, folder))
+    written = _write(folder, facts, summary)
     _print(request, summary, folder)
     if request.signals.received is not None:
         return 128 + request.signals.received
-    return 0 if summary["verdict"] == "VALID" else 1
+    return 0 if written and summary["verdict"] == "VALID" else 1
+
+
+def _start(request: Request, folder: RunFolder, keeper: "_Keeper") -> Pipeline:
+    """Open the pipeline and bring it to the point of its first frame."""
+    config = request.loaded.config
+    with ExitStack() as opened:
+        opened.callback(keeper.recorder.close)
+        pipeline = opened.enter_context(
+            Pipeline(config, folder.path, keeper.add, keeper.clock)
+        )
+        _announce(request, pipeline)
+        pipeline.warm_up()
+        request.signals.running = True
+        _say(request, f"run folder {folder.path}")
+        opened.pop_all()
+    return pipeline
+
+
+def _write(folder: RunFolder, facts: RunFacts, summary: Mapping[str, Any]) -> bool:
+    """Write what the run leaves behind, the most important first.
+
+    Returns whether all of it could be written. A full disk costs the rest of the
+    folder, not the numbers: those are printed all the same.
+    """
+    try:
+        folder.write_summary(summary)
+        folder.write_environment(facts.environment)
+        folder.write_report(_report(summary, folder))
+    except EdgepipeError as error:
+        log.error("%s", error)
+        return False
+    return True
 
 
 def _run_folder(config: Config, command: str, started: datetime) -> RunFolder:
@@ -144,7 +171,9 @@ def _announce(request: Request, pipeline: Pipeline) -> None:
 
 
 def _say(request: Request, text: str) -> None:
-    print(text, file=sys.stderr if request.as_json else sys.stdout, flush=True)
+    """Print; a reader that has gone or a full disk is no reason not to run."""
+    with suppress(OSError):
+        print(text, file=sys.stderr if request.as_json else sys.stdout, flush=True)
 
 
 def _measure(
@@ -292,8 +321,8 @@ def _print(request: Request, summary: Mapping[str, Any], folder: RunFolder) -> N
     if request.as_json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
-    print(render_text(summary))
-    print(f"report   {folder.report}")
+    _say(request, render_text(summary))
+    _say(request, f"report   {folder.report}")
     for config in request.loaded.config.sinks:
         if path := getattr(config, "path", None):
-            print(f"{config.kind:<8} {folder.path / path}")
+            _say(request, f"{config.kind:<8} {folder.path / path}")

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM from the first moment on."""
+"""SIGINT, SIGTERM and SIGHUP from the first moment on."""
 
 import signal
 from types import FrameType
@@ -21,7 +21,7 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Signals":
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._before[number] = signal.signal(number, self._receive)
         return self
 
