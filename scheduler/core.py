@@ -25,6 +25,10 @@ PROBE_EVERY = 8
 estimate was spoilt by one long stall would never be measured again."""
 
 
+MOST_ABANDONED = 64
+"""Jobs of frames that have left may stay on the heaps up to this number."""
+
+
 class _State(Enum):
     BLOCKED = 0
     """Waits for an older frame of its stream to pass a stateful step."""
@@ -69,6 +73,7 @@ class _Stream:
         "frames",
         "outstanding_credits",
         "queued",
+        "remaining_ns",
         "spec",
         "times",
     )
@@ -77,14 +82,20 @@ class _Stream:
         self.spec = spec
         self.frames: dict[int, _Travelling] = {}
         self.times = tuple(ServiceTimes() for _ in spec.steps)
+        self.remaining_ns = [0] * len(spec.steps)
+        """Optimistic time that the steps from each one on will take."""
         self.queued = 0
         """How many of the frames count against the queue's capacity."""
         self.outstanding_credits = 0
         self.doomed_in_a_row = 0
 
-    def remaining_ns(self, step: int) -> int:
-        """Optimistic time that the steps from ``step`` on will take."""
-        return sum(times.estimate_ns() for times in self.times[step:])
+    def observe(self, step: int, service_ns: int) -> None:
+        """Take a measured service time into the estimates."""
+        self.times[step].observe(service_ns)
+        total_ns = 0
+        for index in range(len(self.times) - 1, -1, -1):
+            total_ns += self.times[index].estimate_ns()
+            self.remaining_ns[index] = total_ns
 
     def room(self) -> int:
         """How many more frames the queue and the bound in flight would take."""
@@ -129,6 +140,8 @@ class Scheduler:
             name: [] for name in resources
         }
         self._arrivals = 0
+        self._abandoned = 0
+        """Jobs on the heaps whose frames have left."""
         self._stopped = False
 
     def in_flight(self, stream: str) -> int:
@@ -161,7 +174,8 @@ class Scheduler:
         self._make_ready(stream)
         while self._dispatch(now_ns, actions):
             pass
-        self._sweep()
+        if self._abandoned > MOST_ABANDONED:
+            self._sweep()
         # Only arrivals, starts and departures change how much room a stream has.
         touched = {stream.spec.id: stream}
         for action in actions:
@@ -207,7 +221,7 @@ class Scheduler:
     def _done(self, now_ns: int, event: JobDone, actions: list[Action]) -> _Stream:
         job = event.job
         stream = self._streams[job.stream]
-        stream.times[job.step].observe(event.service_ns)
+        stream.observe(job.step, event.service_ns)
         self._free[job.resource] += 1
         frame = stream.frames[job.sequence]
         frame.step += 1
@@ -244,7 +258,9 @@ class Scheduler:
         actions: list[Action],
         short_ns: int = 0,
     ) -> None:
-        stream.queued -= stream.frames.pop(sequence).queued
+        frame = stream.frames.pop(sequence)
+        stream.queued -= frame.queued
+        self._abandoned += frame.state is _State.READY
         actions.append(Leave(stream.spec.id, sequence, fate, reason, short_ns))
 
     def _make_ready(self, stream: _Stream) -> None:
@@ -282,9 +298,11 @@ class Scheduler:
                 stream = self._streams[job.stream]
                 frame = stream.frames.get(job.sequence)
                 if frame is None:
+                    self._abandoned -= 1
                     continue  # it left while its job was waiting on the heap
                 latest_ns = self._latest_start_ns(now_ns, stream, frame, job)
                 if latest_ns is not None and now_ns > latest_ns:
+                    frame.state = _State.BLOCKED  # its job is off the heap
                     self._leave(
                         stream,
                         job.sequence,
@@ -305,19 +323,18 @@ class Scheduler:
         return gave_up
 
     def _sweep(self) -> None:
-        """Rebuild a heap that holds mostly jobs of frames that have left.
+        """Take the jobs of frames that have left off the heaps.
 
-        Jobs of a band that is never served would pile up there without end.
+        Those of a band that is never served would pile up there without end.
         """
-        in_flight = sum(len(stream.frames) for stream in self._streams.values())
         for heap in self._ready.values():
-            if len(heap) > 64 + 2 * in_flight:
-                heap[:] = [
-                    (key, job)
-                    for key, job in heap
-                    if job.sequence in self._streams[job.stream].frames
-                ]
-                heapify(heap)
+            heap[:] = [
+                (key, job)
+                for key, job in heap
+                if job.sequence in self._streams[job.stream].frames
+            ]
+            heapify(heap)
+        self._abandoned = 0
 
     def _latest_start_ns(
         self, now_ns: int, stream: _Stream, frame: _Travelling, job: Job
@@ -325,7 +342,7 @@ class Scheduler:
         """When the job must have started to be in time; None if that is no matter."""
         if stream.spec.on_miss is OnMiss.DELIVER_LATE:
             return None
-        latest_ns = job.deadline_ns - stream.remaining_ns(job.step)
+        latest_ns = job.deadline_ns - stream.remaining_ns[job.step]
         if now_ns > latest_ns and not frame.is_probe:
             stream.doomed_in_a_row += 1
             frame.is_probe = stream.doomed_in_a_row % PROBE_EVERY == 0
