@@ -24,17 +24,21 @@ class ServiceTimes:
         self._quantile_percent = quantile_percent
         self._recent: deque[int] = deque()
         self._sorted: list[int] = []
+        self._estimate_ns = 0
 
-    def observe(self, service_ns: int) -> None:
-        """Add one measured service time."""
+    def observe(self, service_ns: int) -> int:
+        """Add one measured service time; return by how much the estimate changed."""
         if len(self._recent) == self._window:
             oldest = self._recent.popleft()
             del self._sorted[bisect_left(self._sorted, oldest)]
         self._recent.append(service_ns)
         insort(self._sorted, service_ns)
+        n = len(self._sorted)
+        before_ns = self._estimate_ns
+        if n >= LEAST_SAMPLES:
+            self._estimate_ns = self._sorted[(n - 1) * self._quantile_percent // 100]
+        return self._estimate_ns - before_ns
 
     def estimate_ns(self) -> int:
         """The quantile; 0 while too little has been observed to say."""
-        if len(self._sorted) < LEAST_SAMPLES:
-            return 0
-        return self._sorted[(len(self._sorted) - 1) * self._quantile_percent // 100]
+        return self._estimate_ns

@@ -91,11 +91,10 @@ class _Stream:
 
     def observe(self, step: int, service_ns: int) -> None:
         """Take a measured service time into the estimates."""
-        self.times[step].observe(service_ns)
-        total_ns = 0
-        for index in range(len(self.times) - 1, -1, -1):
-            total_ns += self.times[index].estimate_ns()
-            self.remaining_ns[index] = total_ns
+        change_ns = self.times[step].observe(service_ns)
+        if change_ns:
+            for index in range(step + 1):
+                self.remaining_ns[index] += change_ns
 
     def room(self) -> int:
         """How many more frames the queue and the bound in flight would take."""
@@ -284,7 +283,8 @@ class Scheduler:
                     frame.arrival,
                 )
                 heappush(self._ready[step.resource], (self._policy(job), job))
-            oldest_step = min(oldest_step, frame.step)
+            if frame.step < oldest_step:
+                oldest_step = frame.step
 
     def _dispatch(self, now_ns: int, actions: list[Action]) -> bool:
         """Fill free slots with the best ready jobs; give doomed frames up.
