@@ -164,7 +164,7 @@ def _announce(request: Request, pipeline: Pipeline) -> None:
     _say(
         request,
         f"model {pipeline.card.name}, {info.executed_precision}, on {info.engine} "
-        f"{info.version} ({info.chosen_because})",
+        f"{info.version.partition('-')[0]} ({info.chosen_because})",
     )
     for stream in request.loaded.config.streams:
         _say(request, f"stream {stream.id}: {stream.source.uri}")
@@ -221,8 +221,8 @@ def _stop(pipeline: Pipeline) -> str:
     give_up_ns = clock.now_ns() + within_ns
     runtime.drain()
     # Some of the time is for threads to end in, and some for closing what they used.
-    drained = runtime.wait(within_ns * 0.7 / 1e9)
-    stuck = runtime.stop(max(0.0, (give_up_ns - clock.now_ns()) * 0.7 / 1e9))
+    drained = runtime.wait(within_ns * 0.6 / 1e9)
+    stuck = runtime.stop(max(0.0, (give_up_ns - clock.now_ns()) * 0.6 / 1e9))
     if stuck:
         return f"threads did not come back: {', '.join(stuck)}"
     return "" if drained else "frames were still in flight when the time was up"
