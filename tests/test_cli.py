@@ -123,3 +123,12 @@ def test_public_names_exist_and_are_sorted() -> None:
     assert all(hasattr(edgepipe, name) for name in edgepipe.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Frames'"):
         _ = edgepipe.Frames
+
+
+def test_a_full_disk_is_one_line_and_no_bug_of_ours() -> None:
+    command = f"{sys.executable} -m edgepipe config schema > /dev/full"
+    run = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+    assert "No space left" in run.stderr

@@ -1,6 +1,7 @@
 """The ``edgepipe`` command: reads the arguments, calls a verb, sets the exit code."""
 
 import argparse
+import errno
 import importlib
 import logging
 import os
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn, cast
 
+from edgepipe.commands.output import silence_stdout
 from edgepipe.commands.signals import Signals
 from edgepipe.errors import ConfigErrors, EdgepipeError
 
@@ -55,9 +57,13 @@ def _call(args: argparse.Namespace, wrong: int) -> int:
         return wrong
     except BrokenPipeError:
         # The reader of our output has gone (``| head``): not worth a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
         return PASSED
-    except Exception:  # the process edge: a bug of ours, told apart from a bad verdict
+    except Exception as error:  # the process edge: a bug, told apart from a bad verdict
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            print(f"edgepipe: {error.strerror}", file=sys.stderr)
+            silence_stdout()
+            return wrong
         logging.getLogger("edgepipe").exception("this is a bug in edgepipe")
         return CRASHED
 

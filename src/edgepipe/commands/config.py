@@ -35,7 +35,8 @@ def _check(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     from edgepipe.configs.effective import dump_yaml
 
-    print(dump_yaml(load_config(chosen_config(args), args.set).effective), end="")
+    text = dump_yaml(load_config(chosen_config(args), args.set).effective)
+    print(text, end="", flush=True)
     return 0
 
 
@@ -43,5 +44,5 @@ def _schema(args: argparse.Namespace) -> int:
     del args
     from edgepipe.configs.json_schema import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    print(json.dumps(json_schema(), indent=2), flush=True)
     return 0

@@ -14,6 +14,7 @@ from tempfile import gettempdir
 from typing import Any
 
 from edgepipe.assemble import Pipeline, stage_names
+from edgepipe.commands.output import silence_stdout
 from edgepipe.commands.progress import Progress
 from edgepipe.commands.signals import Signals
 from edgepipe.configs.effective import dump_yaml
@@ -74,7 +75,7 @@ def run_session(request: Request) -> int:
         facts = _measure(request, pipeline, keeper, started)
     summary = build_summary(facts, keeper.statistics)
     written = _write(folder, facts, summary)
-    _print(request, summary, folder)
+    written &= _print(request, summary, folder)
     if request.signals.received is not None:
         return 128 + request.signals.received
     return 0 if written and summary["verdict"] == "VALID" else 1
@@ -317,12 +318,24 @@ def _stream_facts(pipeline: Pipeline, name: str) -> StreamFacts:
     )
 
 
-def _print(request: Request, summary: Mapping[str, Any], folder: RunFolder) -> None:
+def _print(request: Request, summary: Mapping[str, Any], folder: RunFolder) -> bool:
+    """Print the summary; return whether whoever asked for JSON can have got it.
+
+    A reader that has gone away did so on purpose: the verdict still decides.
+    """
     if request.as_json:
-        print(json.dumps(summary, indent=2, allow_nan=False))
-        return
+        try:
+            print(json.dumps(summary, indent=2, allow_nan=False), flush=True)
+        except BrokenPipeError:
+            silence_stdout()
+        except OSError as error:
+            log.error("the summary cannot be printed: %s", error.strerror)
+            silence_stdout()
+            return False
+        return True
     _say(request, render_text(summary))
     _say(request, f"report   {folder.report}")
     for config in request.loaded.config.sinks:
         if path := getattr(config, "path", None):
             _say(request, f"{config.kind:<8} {folder.path / path}")
+    return True
