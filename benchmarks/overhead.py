@@ -6,7 +6,7 @@ hand-offs, scheduling and book-keeping. Fused and unfused steps alternate in one
 each round gives one figure per variant, and the median and range over the rounds are
 printed.
 
-    python benchmarks/overhead.py [--frames 5000] [--rounds 7]
+    python benchmarks/overhead.py [--frames 5000] [--rounds 7] [--policy slack]
 """
 
 import argparse
@@ -25,7 +25,8 @@ from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
 from edgepipe.pipeline.source import Arrival, SourceInfo
 from edgepipe.scheduler.core import Scheduler
-from edgepipe.scheduler.job import Overflow, Step, StreamSpec
+from edgepipe.scheduler.job import Overflow, Resource, Step, StreamSpec
+from edgepipe.scheduler.policy import BY_NAME, Policy
 from edgepipe.telemetry.clock import MonotonicClock
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord
@@ -82,7 +83,11 @@ class Pass:
 
 
 def cpu_us_per_frame(
-    groups: tuple[tuple[str, ...], ...], frames: int, slots: int, folder: Path
+    groups: tuple[tuple[str, ...], ...],
+    frames: int,
+    slots: int,
+    policy: Policy,
+    folder: Path,
 ) -> float:
     """Run ``frames`` frames; return CPU microseconds of the process per frame."""
     steps = tuple(Step("+".join(g), "cpu", STATEFUL[g[0]]) for g in groups)
@@ -104,7 +109,8 @@ def cpu_us_per_frame(
         kept.add(record)
         recorder.add(record)
 
-    scheduler, resources = Scheduler([spec], {"cpu": slots}), {"cpu": slots}
+    resources = [Resource("cpu", slots)]
+    scheduler = Scheduler([spec], resources, policy)
     runtime = Runtime([plan], scheduler, resources, clock, on_record)
     gc.collect()
     gc.freeze()  # as every run does before its first frame
@@ -125,13 +131,17 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--policy", choices=list(BY_NAME), default="slack")
     args = parser.parse_args()
+    policy = BY_NAME[args.policy]
     variants = {"fused": FUSED, "unfused": UNFUSED}
     figures: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(args.rounds + 1):
         for name, groups in variants.items():
             with tempfile.TemporaryDirectory() as folder:
-                us = cpu_us_per_frame(groups, args.frames, args.slots, Path(folder))
+                us = cpu_us_per_frame(
+                    groups, args.frames, args.slots, policy, Path(folder)
+                )
             if number:  # the first round warms up imports, caches and the allocator
                 figures[name].append(us)
     result = {
@@ -142,7 +152,8 @@ def main() -> None:
         }
         for name, values in figures.items()
     }
-    print(json.dumps({"frames": args.frames, "slots": args.slots, **result}, indent=1))
+    how = {"frames": args.frames, "slots": args.slots, "policy": args.policy}
+    print(json.dumps({**how, **result}, indent=1))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ messages, so that none of pydantic's reaches a user, and its own JSON Schema.
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from edgepipe.configs import units
 from edgepipe.configs.scalars import Style, Written, native, resolve, show
+from edgepipe.scheduler.job import Contract
 
 BROKEN_RULE = "edgepipe_rule"
 """pydantic's error type for the messages made here; the text is ``ctx["problem"]``."""
@@ -213,6 +215,27 @@ def duration(*, zero: bool = False) -> Kind:
     part = rf"[0-9]+(\.[0-9]+)? ?({'|'.join(units.DURATION.units)})"
     schema = {"type": "string", "pattern": f"^{part}( ?{part})*$"}
     return Kind(wanted, read, schema, units.format_duration)
+
+
+def promise() -> Kind:
+    """A promise of so many frames in time of any so many in a row."""
+    pattern = r"([1-9][0-9]?) of ([1-9][0-9]?)"
+
+    def read(value: object) -> Contract:
+        found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+        if found is None:
+            raise UnfitError
+        try:
+            return Contract(int(found[1]), int(found[2]))
+        except ValueError as error:
+            rule = "the first number is at most the second, which is at most 64"
+            raise UnfitError(rule) from error
+
+    def write(value: Contract) -> str:
+        return f"{value.m} of {value.k}"
+
+    schema = {"type": "string", "pattern": f"^{pattern}$"}
+    return Kind("a promise such as 9 of 10", read, schema, write)
 
 
 def _is_control(character: str) -> bool:

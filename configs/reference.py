@@ -51,11 +51,17 @@ streams:
     source: {uri: "${FRONT_URI:-sample:bikes}", loop: true}
     criticality: critical
     queue: {capacity: 2, overflow: drop_oldest}
+    contract: 9 of 10          # of any ten frames in a row, nine in time
+    weight: 2
   - id: rear
     <<: *road
     source: {uri: "synthetic:?seed=1&width=320&height=192&fps=30"}
     deadline: 1.5s             # instead of the one in x-road
     on_miss: deliver_late
+    criticality: background
+    min_service: 2s
+    mode: latest_only
+    max_rate: 10
 
 model:
   path: nanodet-g
@@ -66,7 +72,7 @@ model:
 tracker: {kind: iou, iou: 0.3, max_age: 1s, min_hits: 2}
 
 scheduler:
-  policy: edf
+  policy: slack
   resources: {cpu: 2}
   fuse: true
   max_in_flight: 8
@@ -139,20 +145,21 @@ def document() -> str:
     """The whole document."""
     parts = [
         _INTRODUCTION.format(example=EXAMPLE),
-        *_sections(Config, ""),
+        *sections(Config, ""),
         _UNITS,
         _RULES,
     ]
     return "\n".join(parts)
 
 
-def _sections(part: type[Section], name: str) -> Iterator[str]:
+def sections(part: type[Section], name: str) -> Iterator[str]:
+    """A heading and a table for a section and for each one in it."""
     yield _table(part, name)
     for key, field in section.keys(part).items():
         below = f"{name}.{key}" if name else key
         below += "[]" if section.holds_many(field) else ""
         for inner in section.parts(field.annotation):
-            yield from _sections(inner, below)
+            yield from sections(inner, below)
 
 
 def _table(part: type[Section], name: str) -> str:

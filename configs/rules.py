@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edgepipe.configs.problems import Marks, Path, Problem
 from edgepipe.configs.scalars import is_list, is_mapping, native, show
-from edgepipe.configs.schema import SchedulerConfig
+from edgepipe.configs.schema import SchedulerConfig, StreamConfig
 
 STREAM = "{stream}"
 """Stands for a stream's id in the path of a sink that writes a file for each."""
@@ -27,6 +27,7 @@ def check(data: object, marks: Marks) -> Iterator[Problem]:
     yield from _once(_texts(streams, "id"), _same_id, "stream id", marks)
     yield from _once(_texts(sinks, "path"), posixpath.normpath, "path", marks)
     yield from _capacities(top, streams, marks)
+    yield from _min_services(streams, marks)
     for path, sink in sinks:
         text = sink.get("path")
         if isinstance(text, str):
@@ -53,6 +54,20 @@ def _capacities(
         if isinstance(capacity, int) and isinstance(bound, int) and capacity > bound:
             place: Path = (*path, "queue", "capacity")
             text = f"{capacity} is more than scheduler.max_in_flight, which is {bound}"
+            yield Problem(marks.value(place), place, text)
+
+
+def _min_services(
+    streams: Sequence[tuple[Path, Mapping[str, object]]], marks: Marks
+) -> Iterator[Problem]:
+    """Only who goes last can be starved, and only it may cost others a frame."""
+    otherwise: object = StreamConfig.model_fields["criticality"].default
+    for path, stream in streams:
+        criticality = stream.get("criticality", otherwise)
+        given = native(stream.get("min_service")) is not None
+        if given and criticality in ("critical", "normal"):
+            place: Path = (*path, "min_service")
+            text = f"only a background stream can have one, this one is {criticality}"
             yield Problem(marks.value(place), place, text)
 
 

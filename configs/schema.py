@@ -17,6 +17,7 @@ from edgepipe.configs.kinds import (
     file_path,
     identifier,
     or_null,
+    promise,
     real,
     switch,
     text,
@@ -24,15 +25,19 @@ from edgepipe.configs.kinds import (
 )
 from edgepipe.configs.section import Section
 from edgepipe.configs.sink_schema import SinkConfig
+from edgepipe.scheduler.job import Contract
+from edgepipe.scheduler.policy import BY_NAME
 
 Criticality = Literal["critical", "normal", "background"]
 OnMiss = Literal["drop", "deliver_late"]
 Overflow = Literal["block", "drop_oldest", "drop_newest"]
+Mode = Literal["all", "latest_only", "freshest_first"]
 Pace = Literal["realtime", "fast"]
 Precision = Literal["int8", "fp32"]
 EngineChoice = Literal["auto", "openvino", "onnxruntime"]
 TrackerKind = Literal["iou", "none"]
-Policy = Literal["edf", "fifo"]
+POLICIES = tuple(name for name, policy in BY_NAME.items() if not policy.ladder)
+"""Those that can be chosen: a stream has no key for a ladder yet."""
 
 
 class SourceConfig(Section):
@@ -98,6 +103,35 @@ class StreamConfig(Section):
     )
     queue: QueueConfig = Field(
         default=QueueConfig(), description="The frames that wait."
+    )
+    weight: Annotated[int, whole(1, 1000)] = Field(
+        default=1,
+        description="What one frame is worth against those of other streams of the"
+        " same criticality, when there is not time for all.",
+    )
+    contract: Annotated[Contract | None, or_null(promise())] = Field(
+        default=None,
+        description="How many of any so many frames in a row are to be in time; what"
+        " would break it goes before what would not. At most 64 frames; null: nothing"
+        " is promised.",
+    )
+    mode: Annotated[Mode, choice(get_args(Mode))] = Field(
+        default="all",
+        description="Which of its waiting frames are worth the work: `all`;"
+        " `latest_only`, where a newer one takes the place of one that waits for the"
+        " same step; `freshest_first`, where the newest goes first.",
+    )
+    max_rate: Annotated[float | None, or_null(real(0.001, 10_000))] = Field(
+        default=None,
+        description="Most frames per second that are taken; those that come sooner are"
+        " dropped as `rate_cap`. null: all.",
+    )
+    min_service_ns: Annotated[int | None, or_null(duration())] = Field(
+        default=None,
+        alias="min_service",
+        description="Only for a `background` stream: when it has got nothing for so"
+        " long, it may cost other streams a frame that their contract can spare. null:"
+        " it waits until nobody else needs the time.",
     )
 
 
@@ -178,10 +212,11 @@ class ResourcesConfig(Section):
 class SchedulerConfig(Section):
     """Which job goes next, and on what."""
 
-    policy: Annotated[Policy, choice(get_args(Policy))] = Field(
-        default="edf",
-        description="`edf`: within a criticality the earliest deadline first;"
-        " `fifo`: in the order of arrival.",
+    policy: Annotated[str, choice(POLICIES)] = Field(
+        default="slack",
+        description="`slack` looks ahead and gives up early what cannot be in time, by"
+        " criticality, contract and weight. The others are there to compare with: they"
+        " look at one thing only, such as the deadline or the order of arrival.",
     )
     resources: ResourcesConfig = Field(
         default=ResourcesConfig(), description="What jobs can run on."

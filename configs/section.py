@@ -3,14 +3,24 @@
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic.fields import FieldInfo
+
+from edgepipe.configs.scalars import native
 
 
 class Section(BaseModel):
     """A mapping with known keys. Its fields say what they mean and hold no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _absent(value: Any) -> Any:
+    return None if native(value) is None else value
+
+
+MAY_BE_NULL = BeforeValidator(_absent)
+"""For a section that may be left out: ``null``, as it is written, is no section."""
 
 
 def keys(section: type[Section]) -> dict[str, FieldInfo]:

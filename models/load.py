@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from edgepipe.errors import EngineError, ModelError
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import Engine
 from edgepipe.models.heads import build_head, check_outputs
+from edgepipe.models.self_check import grey_image, require_same_answer
 
 AUTO = "auto"
 ENGINES = ("openvino", "onnxruntime")
@@ -24,7 +23,10 @@ def load_engine(
     requests: int,
     threads: int,
 ) -> Engine:
-    """Load a model and prove on one grey image that it fits its card.
+    """Load a model and prove that it fits its card and computes what it should.
+
+    The first is found out on one grey image, the second for INT8 only, by comparison
+    with the card's FP32 file in the same engine, if the card has one and it is there.
 
     Args:
         card: The model's description.
@@ -37,29 +39,22 @@ def load_engine(
     Raises:
         ModelError: The file is missing, damaged or another one than the card says;
             or the network's input, outputs or classes do not fit the card.
-        EngineError: The engine is unknown, not installed or cannot run the model.
+        EngineError: The engine is unknown, not installed, cannot run the model or
+            computes rubbish from it on this processor.
     """
-    head = build_head(card)
-    file = _file(card, precision)
-    loaded = _load(card, file, engine, requests, threads)
-    try:
-        grey = np.full((1, card.height, card.width, 3), 114, np.uint8)
-        check_outputs(card, head, loaded.infer(grey))
-    except BaseException:
-        loaded.close()
-        raise
-    return loaded
-
-
-def _file(card: ModelCard, precision: str) -> ModelFile:
-    """The card's file of a precision."""
-    for file in card.files:
-        if file.precision == precision:
-            return file
+    build_head(card)
+    file = _find(card, precision)
+    if file is not None:
+        return _load(card, file, engine, requests, threads)
     there = ", ".join(file.precision for file in card.files)
     raise ModelError(
         f"model {card.name!r} has no {precision!r} file (the card lists: {there})"
     )
+
+
+def _find(card: ModelCard, precision: str) -> ModelFile | None:
+    """The card's file of a precision."""
+    return next((file for file in card.files if file.precision == precision), None)
 
 
 def _load(
@@ -67,20 +62,63 @@ def _load(
 ) -> Engine:
     """The engine asked for, or the first that works."""
     if engine != AUTO:
-        loader = _LOADERS.get(engine)
-        if loader is None:
+        if engine not in LOADERS:
             raise EngineError(
                 f"unknown engine {engine!r} (known: {', '.join((AUTO, *ENGINES))})"
             )
-        return loader(card, file, requests, threads, "asked for by name")
+        return _proved(engine, card, file, requests, threads, "asked for by name")
     refusals: list[str] = []
     for name in ENGINES:
         because = "; ".join(["auto", *refusals, "first that works"])
         try:
-            return _LOADERS[name](card, file, requests, threads, because)
+            return _proved(name, card, file, requests, threads, because)
         except EngineError as error:
             refusals.append(str(error))
     raise EngineError(f"no engine can run {file.path}: {'; '.join(refusals)}")
+
+
+def _proved(
+    name: str,
+    card: ModelCard,
+    file: ModelFile,
+    requests: int,
+    threads: int,
+    because: str,
+) -> Engine:
+    """An engine that fits the card and, with INT8, does not compute rubbish."""
+    engine = _fitting(name, card, file, requests, threads, because)
+    truth = _find(card, "fp32") if file.precision == "int8" else None
+    if truth is None or not truth.path.exists():
+        return engine
+    try:
+        reference = _fitting(name, card, truth, 1, threads, "to check INT8")
+        try:
+            names = str(file.path), str(truth.path)
+            require_same_answer(engine, reference, card, names)
+        finally:
+            reference.close()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
+
+
+def _fitting(
+    name: str,
+    card: ModelCard,
+    file: ModelFile,
+    requests: int,
+    threads: int,
+    because: str,
+) -> Engine:
+    """An engine whose outputs are what the card's head reads."""
+    engine = LOADERS[name](card, file, requests, threads, because)
+    try:
+        check_outputs(card, build_head(card), engine.infer(grey_image(card)))
+    except BaseException:
+        engine.close()
+        raise
+    return engine
 
 
 def _openvino(
@@ -121,4 +159,5 @@ def _onnxruntime(
     )
 
 
-_LOADERS: dict[str, _Loader] = {"openvino": _openvino, "onnxruntime": _onnxruntime}
+LOADERS: dict[str, _Loader] = {"openvino": _openvino, "onnxruntime": _onnxruntime}
+"""How each engine loads: card, file, requests, threads, chosen because."""

@@ -16,6 +16,7 @@ from edgepipe.models.batch import (
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import EngineInfo, Outputs
 from edgepipe.models.onnx_file import require_model_file
+from edgepipe.models.openvino_graph import join_signed_pairs
 from edgepipe.models.openvino_library import import_openvino
 
 ov: Any = import_openvino()
@@ -149,6 +150,7 @@ def _read(core: Any, file: ModelFile, card: ModelCard) -> Any:
     shapes = {port.any_name: _dimensions(port.partial_shape) for port in model.inputs}
     require_input(card, shapes)
     require_outputs(card, [name for port in model.outputs for name in port.names])
+    join_signed_pairs(model)
     if None in shapes[card.input_name]:
         try:
             model.reshape({card.input_name: [1, 3, card.height, card.width]})

@@ -64,6 +64,7 @@ class Pump:
             until_ns: Frames captured from this moment on are not wanted.
         """
         state, detail = "stopped", ""
+        last = -1
         while not self._stop.is_set():
             if self._waits:
                 self._credits.get()
@@ -82,6 +83,12 @@ class Pump:
             if arrival is None:
                 state, detail = self._source.end_state
                 break
+            if arrival.index <= last:
+                # Nobody could tell two frames with one number apart.
+                state, detail = "failed", f"frame {arrival.index} came after {last}"
+                log.error("stream %s: %s", self._stream, detail)
+                break
+            last = arrival.index
             capture_ns = self._media.capture_ns(arrival.pts_ns, self._clock.now_ns())
             if until_ns is not None and capture_ns >= until_ns:
                 # The run lasts as long as was asked for, also without another frame.

@@ -1,358 +1,728 @@
 """The scheduler as a state machine: events and the time go in, decisions come out."""
 
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from edgepipe.scheduler.budget import ServiceTimes
+from edgepipe.scheduler.admission import admit
+from edgepipe.scheduler.budget import StepCost
+from edgepipe.scheduler.dispatch import RESERVE_AFTER, Dispatcher
 from edgepipe.scheduler.events import (
     Action,
+    Admitted,
+    Alarm,
+    Cause,
+    ClockChanged,
     Event,
+    Evidence,
     FrameArrived,
     Grant,
     JobDone,
     JobFailed,
+    Kind,
     Leave,
+    Redated,
+    Refused,
+    SetTimer,
     Start,
-    Stop,
+    StreamAdded,
+    StreamRemoved,
+    TimerFired,
 )
 from edgepipe.scheduler.fates import Fate, Reason
-from edgepipe.scheduler.job import Job, OnMiss, Overflow, StreamSpec
-from edgepipe.scheduler.policy import Policy, earliest_deadline_first
-
-PROBE_EVERY = 8
-"""One in so many doomed frames in a row is run all the same. Without it a step whose
-estimate was spoilt by one long stall would never be measured again."""
-
+from edgepipe.scheduler.job import (
+    PERMILLE,
+    Job,
+    Mode,
+    OnMiss,
+    Overflow,
+    Resource,
+    StreamSpec,
+)
+from edgepipe.scheduler.ladder import Ladder
+from edgepipe.scheduler.policy import BY_NAME, Policy, Shed, by_freshness
+from edgepipe.scheduler.state import (
+    FrameState,
+    ResourceState,
+    State,
+    StreamState,
+    shared_costs,
+)
 
 MOST_ABANDONED = 64
 """Jobs of frames that have left may stay on the heaps up to this number."""
 
 
-class _State(Enum):
-    BLOCKED = 0
-    """Waits for an older frame of its stream to pass a stateful step."""
-    READY = 1
-    RUNNING = 2
-
-
-class _Travelling:
-    """A frame in flight: where it stands."""
-
-    __slots__ = (
-        "arrival",
-        "deadline_ns",
-        "is_probe",
-        "queued",
-        "release_ns",
-        "sequence",
-        "state",
-        "step",
-    )
-
-    def __init__(self, arrived: FrameArrived, arrival: int, now_ns: int) -> None:
-        self.sequence = arrived.sequence
-        self.deadline_ns = arrived.deadline_ns
-        self.arrival = arrival
-        self.step = 0
-        self.state = _State.BLOCKED
-        self.queued = True
-        """False once it has begun the last queued step. It never becomes true again,
-        also while an earlier queued step runs: room that was granted must not vanish.
-        """
-        self.is_probe = False
-        """Run to the end although it seems doomed, so that its steps are measured."""
-        self.release_ns = now_ns
-
-
-class _Stream:
-    """One stream's frames in flight, oldest first, and its counters."""
-
-    __slots__ = (
-        "doomed_in_a_row",
-        "frames",
-        "outstanding_credits",
-        "queued",
-        "remaining_ns",
-        "spec",
-        "times",
-    )
-
-    def __init__(self, spec: StreamSpec) -> None:
-        self.spec = spec
-        self.frames: dict[int, _Travelling] = {}
-        self.times = tuple(ServiceTimes() for _ in spec.steps)
-        self.remaining_ns = [0] * len(spec.steps)
-        """Optimistic time that the steps from each one on will take."""
-        self.queued = 0
-        """How many of the frames count against the queue's capacity."""
-        self.outstanding_credits = 0
-        self.doomed_in_a_row = 0
-
-    def observe(self, step: int, service_ns: int) -> None:
-        """Take a measured service time into the estimates."""
-        change_ns = self.times[step].observe(service_ns)
-        if change_ns:
-            for index in range(step + 1):
-                self.remaining_ns[index] += change_ns
-
-    def room(self) -> int:
-        """How many more frames the queue and the bound in flight would take."""
-        return min(
-            self.spec.queue_capacity - self.queued,
-            self.spec.max_in_flight - len(self.frames),
-        )
-
-    def oldest_waiting(self) -> _Travelling | None:
-        """The oldest frame that counts against the queue and is not being worked on."""
-        for frame in self.frames.values():
-            if frame.queued and frame.state is not _State.RUNNING:
-                return frame
-        return None
-
-
 class Scheduler:
-    """Decides which ready job starts next and which frame is given up.
+    """Decides which waiting jobs start next and which frame is given up.
 
     The caller owns time and threads: it reports events through :meth:`handle` and
-    carries the returned actions out, in order. A resource runs ``slots`` jobs at a
-    time and none is ever preempted.
+    carries the returned actions out, in order. A resource runs ``slots`` jobs or
+    batches at a time and none is ever preempted. The same events at the same times
+    give the same actions, in any process and on any processor.
     """
 
     def __init__(
         self,
         streams: Iterable[StreamSpec],
-        resources: Mapping[str, int],
-        policy: Policy = earliest_deadline_first,
+        resources: Iterable[Resource],
+        policy: Policy = BY_NAME["slack"],
     ) -> None:
-        self._streams = {spec.id: _Stream(spec) for spec in streams}
-        self._free = dict(resources)
-        for stream in self._streams.values():
-            for step in stream.spec.steps:
-                if self._free.get(step.resource, 0) < 1:
-                    raise ValueError(
-                        f"step {step.name!r} needs resource {step.resource!r}, "
-                        f"which has no slots"
-                    )
         self._policy = policy
-        self._ready: dict[str, list[tuple[tuple[int, ...], Job]]] = {
-            name: [] for name in resources
+        self._dispatcher = Dispatcher(policy)
+        self._resources = {
+            resource.name: ResourceState(resource, policy.plan and resource.planned)
+            for resource in resources
         }
+        self._shared: dict[tuple[str, int], StepCost] = {}
+        self._streams: dict[str, StreamState] = {}
+        self._dirty: list[ResourceState] = []
+        """Resources on which something may start."""
+        self._touched: dict[str, StreamState] = {}
+        """Streams whose credits may have changed."""
+        self._joined = 0
         self._arrivals = 0
         self._abandoned = 0
         """Jobs on the heaps whose frames have left."""
         self._stopped = False
+        self._now_ns: int | None = None
+        self._timer_ns: int | None = None
+        self._ladder = (
+            Ladder(self._streams, self._resources.values(), batched=policy.batch)
+            if policy.ladder
+            else None
+        )
+        for spec in streams:
+            self._join(spec)
+
+    # --- what is known --------------------------------------------------------------
 
     def in_flight(self, stream: str) -> int:
         """Frames of the stream that have arrived and not left."""
         return len(self._streams[stream].frames)
 
     def jobs_waiting(self) -> int:
-        """Jobs on the ready heaps, some of which may be of frames that have left."""
-        return sum(len(heap) for heap in self._ready.values())
+        """Jobs that wait for a slot, some of which may be of frames that have left."""
+        return sum(len(r.heap) + len(r.ready) for r in self._resources.values())
 
     def initial_grants(self) -> list[Grant]:
         """The credits that sources may use before anything has happened."""
-        grants: list[Action] = []
-        for stream in self._streams.values():
-            self._grant(stream, grants)
-        return [action for action in grants if isinstance(action, Grant)]
+        actions: list[Action] = []
+        self._grant(actions)
+        return [action for action in actions if isinstance(action, Grant)]
+
+    # --- events ---------------------------------------------------------------------
 
     def handle(self, now_ns: int, event: Event) -> list[Action]:
         """Take one event and return what must be done about it."""
         actions: list[Action] = []
-        if isinstance(event, Stop):
-            self._stop(actions)
-            return actions
-        if isinstance(event, FrameArrived):
-            stream = self._arrive(now_ns, event, actions)
-        elif isinstance(event, JobDone):
-            stream = self._done(now_ns, event, actions)
+        before_ns = self._now_ns
+        if before_ns is not None and now_ns < before_ns:
+            actions.append(
+                Alarm(Kind.TIME_WENT_BACK, type(event).__name__, before_ns - now_ns)
+            )
+            now_ns = before_ns
+        self._now_ns = now_ns
+        kind = type(event)
+        if kind is FrameArrived:
+            self._arrive(now_ns, event, actions)  # type: ignore[arg-type]
+        elif kind is JobDone:
+            self._done(now_ns, event, actions)  # type: ignore[arg-type]
         else:
-            stream = self._fail(event, actions)
-        self._make_ready(stream)
-        while self._dispatch(now_ns, actions):
-            pass
-        if self._abandoned > MOST_ABANDONED:
-            self._sweep()
-        # Only arrivals, starts and departures change how much room a stream has.
-        touched = {stream.spec.id: stream}
-        for action in actions:
-            name = action.job.stream if isinstance(action, Start) else action.stream
-            touched[name] = self._streams[name]
-        for stream in touched.values():
-            self._grant(stream, actions)
+            self._rare(now_ns, event, actions)
+        if self._ladder is not None and now_ns >= self._ladder.next_look_ns:
+            actions += self._ladder.look(now_ns)
+        if self._dirty:
+            self._dispatch(now_ns, actions)
+        if self._touched:
+            self._grant(actions)
         return actions
 
-    def _arrive(
-        self, now_ns: int, event: FrameArrived, actions: list[Action]
-    ) -> _Stream:
-        stream = self._streams[event.stream]
+    def _rare(self, now_ns: int, event: Event, actions: list[Action]) -> None:
+        """Everything that does not happen for each frame."""
+        if isinstance(event, JobFailed):
+            self._fail(event, actions)
+        elif isinstance(event, TimerFired):
+            self._timer_ns = None
+            for resource in self._resources.values():
+                if resource.ready and not resource.is_dirty:
+                    self._mark(resource)
+        elif isinstance(event, ClockChanged):
+            self._set_clock(event, actions)
+        elif isinstance(event, StreamAdded):
+            self._add(event.spec, actions)
+        elif isinstance(event, StreamRemoved):
+            self._remove(event.stream, actions)
+        else:
+            self._stop(actions)
+
+    def _arrive(self, now_ns: int, event: FrameArrived, actions: list[Action]) -> None:
+        name, sequence, capture_ns, deadline_ns = event
+        stream = self._streams.get(name)
+        if stream is None or stream.is_leaving:
+            actions.append(Alarm(Kind.UNKNOWN_STREAM, name, sequence))
+            actions.append(Leave(name, sequence, Fate.DROPPED, Reason.REFUSED))
+            return
         spec = stream.spec
+        if sequence <= stream.last_sequence:
+            actions.append(Alarm(Kind.REPEATED_SEQUENCE, name, sequence))
+            return
+        stream.last_sequence = sequence
         if spec.credits:
             stream.outstanding_credits -= 1
-        reason: Reason | None = None
-        if self._stopped:
-            reason = Reason.SHUTDOWN
-        elif spec.on_miss is OnMiss.DROP and now_ns > event.deadline_ns:
-            reason = Reason.STALE
-        elif stream.room() < 1 and not self._make_room(stream, actions):
-            reason = Reason.OVERFLOW
-        if reason is None:
-            frame = _Travelling(event, self._arrivals, now_ns)
-            self._arrivals += 1
-            stream.frames[event.sequence] = frame
-            stream.queued += 1
-        else:
-            actions.append(Leave(spec.id, event.sequence, Fate.DROPPED, reason))
-        return stream
+            self._touched[name] = stream
+        arrivals = stream.arrivals
+        jumped = arrivals.note(now_ns, capture_ns)
+        offset_ns = arrivals.offset_ns
+        if offset_ns and self._policy.dates and spec.deadline_ns:
+            if jumped:
+                actions.append(Alarm(Kind.TIMESTAMP_STEP, name, offset_ns))
+            capture_ns -= offset_ns
+            deadline_ns = capture_ns + spec.deadline_ns
+            actions.append(Redated(name, sequence, capture_ns, deadline_ns))
+        stream.allowed_ns = deadline_ns - now_ns
+        if spec.min_service_ns and not stream.frames:
+            # Who asks for nothing does not starve.
+            since_ns = stream.served_ns
+            if since_ns is not None and now_ns - since_ns > spec.min_service_ns:
+                stream.served_ns = now_ns
+        reason = self._why_not(stream, now_ns, deadline_ns, actions)
+        if reason is not None:
+            self._turn_away(stream, sequence, reason, deadline_ns - now_ns, actions)
+            return
+        frame = FrameState(
+            stream, sequence, capture_ns, deadline_ns, self._arrivals, now_ns
+        )
+        self._arrivals += 1
+        stream.frames[sequence] = frame
+        stream.queued += 1
+        stream.newest_deadline_ns = deadline_ns
+        every = spec.ladder[stream.rung].infer_every
+        if every > 1 and stream.taken % every:
+            frame.track_only = True
+            frame.costs = stream.track_costs
+        stream.taken += 1
+        self._enter(stream, frame, actions)
 
-    def _make_room(self, stream: _Stream, actions: list[Action]) -> bool:
+    def _why_not(
+        self, stream: StreamState, now_ns: int, deadline_ns: int, actions: list[Action]
+    ) -> Reason | None:
+        """Why the stream does not take one more frame now; None if it does."""
+        spec = stream.spec
+        if self._stopped:
+            return Reason.SHUTDOWN
+        if (
+            now_ns > deadline_ns
+            and spec.on_miss is OnMiss.DROP
+            and self._policy.shed is not Shed.NEVER
+        ):
+            return Reason.STALE
+        if spec.min_interval_ns and not self._is_within_rate(stream, now_ns):
+            return Reason.RATE_CAP
+        stride = spec.ladder[stream.rung].stride
+        if stride > 1 and stream.taken % stride:
+            stream.taken += 1
+            return Reason.STRIDE
+        if stream.room() < 1 and not self._make_room(stream, now_ns, actions):
+            return Reason.OVERFLOW
+        return None
+
+    def _is_within_rate(self, stream: StreamState, now_ns: int) -> bool:
+        """Whether the rate cap has a place for a frame now; if so, it takes it.
+
+        A frame may come a quarter of an interval early, and the one after it then
+        comes late: jitter must not halve the rate.
+        """
+        interval_ns = stream.spec.min_interval_ns
+        due_ns = stream.next_admitted_ns
+        if due_ns is None:
+            due_ns = now_ns
+        if now_ns < due_ns - interval_ns // 4:
+            return False
+        stream.next_admitted_ns = max(due_ns, now_ns - interval_ns // 4) + interval_ns
+        return True
+
+    def _make_room(
+        self, stream: StreamState, now_ns: int, actions: list[Action]
+    ) -> bool:
         """Drop the oldest waiting frame for a new one, if the stream wants that."""
         if stream.spec.overflow is not Overflow.DROP_OLDEST:
             return False
         victim = stream.oldest_waiting()
         if victim is None:
             return False
-        self._leave(stream, victim.sequence, Fate.DROPPED, Reason.OVERFLOW, actions)
+        evidence = Evidence(
+            left_ns=victim.deadline_ns - now_ns,
+            waiting=len(stream.frames),
+            passed_over=victim.passed_over,
+        )
+        self._leave(victim, Fate.DROPPED, Reason.OVERFLOW, actions, evidence)
         return True
 
-    def _done(self, now_ns: int, event: JobDone, actions: list[Action]) -> _Stream:
-        job = event.job
-        stream = self._streams[job.stream]
-        stream.observe(job.step, event.service_ns)
-        self._free[job.resource] += 1
-        frame = stream.frames[job.sequence]
-        frame.step += 1
-        frame.state = _State.BLOCKED
-        frame.release_ns = now_ns
-        if frame.step == len(stream.spec.steps):
-            stream.doomed_in_a_row = 0
-            self._leave(stream, job.sequence, None, None, actions)
-        elif self._stopped:
-            self._leave(stream, job.sequence, Fate.DROPPED, Reason.SHUTDOWN, actions)
-        return stream
+    def _turn_away(
+        self,
+        stream: StreamState,
+        sequence: int,
+        reason: Reason,
+        left_ns: int,
+        actions: list[Action],
+    ) -> None:
+        """Give a frame up before it has entered."""
+        evidence = Evidence(left_ns=left_ns, waiting=len(stream.frames))
+        self._book(stream, in_time=False)
+        actions.append(Leave(stream.spec.id, sequence, Fate.DROPPED, reason, evidence))
 
-    def _fail(self, event: JobFailed, actions: list[Action]) -> _Stream:
-        stream = self._streams[event.job.stream]
-        self._free[event.job.resource] += 1
-        self._leave(stream, event.job.sequence, event.fate, event.reason, actions)
-        return stream
+    def _done(self, now_ns: int, event: JobDone, actions: list[Action]) -> None:
+        frames = self._finished(event.jobs, actions)
+        if frames is None:
+            return
+        first = frames[0]
+        first.costs[first.step].observe(len(frames), event.service_ns)
+        if len(frames) > 1:
+            frames.sort(key=lambda frame: frame.arrival)
+        for frame in frames:
+            if frame.state is State.GONE:
+                continue  # superseded by another one of the batch
+            stream = frame.stream
+            frame.step += 1
+            if frame.track_only:
+                self._skip(frame)
+            if frame.step == len(stream.places):
+                self._leave(
+                    frame, None, None, actions, in_time=now_ns <= frame.deadline_ns
+                )
+            elif self._stopped or stream.is_leaving:
+                self._leave(frame, Fate.DROPPED, Reason.SHUTDOWN, actions)
+            else:
+                frame.release_ns = now_ns
+                self._enter(stream, frame, actions)
+                if stream.blocked:
+                    self._unblock(stream)
+
+    def _skip(self, frame: FrameState) -> None:
+        """Leave out the steps that a track-only frame does not take."""
+        steps = frame.stream.spec.steps
+        while frame.step < len(steps) and not steps[frame.step].runs_on_track_only:
+            frame.step += 1
+
+    def _fail(self, event: JobFailed, actions: list[Action]) -> None:
+        for frame in self._finished(event.jobs, actions) or ():
+            self._leave(frame, event.fate, event.reason, actions)
+
+    def _finished(
+        self, jobs: tuple[Job, ...], actions: list[Action]
+    ) -> list[FrameState] | None:
+        """Take a batch off its resource; None if it is not one that runs."""
+        frames: list[FrameState] = []
+        for job in jobs:
+            stream = self._streams.get(job.stream)
+            frame = stream.frames.get(job.sequence) if stream is not None else None
+            if frame is None or frame.job is None or frame.job != job:
+                actions.append(Alarm(Kind.UNKNOWN_JOB, job.stream, job.sequence))
+                return None
+            frames.append(frame)
+        resource = self._resources[jobs[0].resource]
+        if resource.running.pop(frames[0].arrival, None) is None:
+            actions.append(Alarm(Kind.UNKNOWN_JOB, jobs[0].stream, jobs[0].sequence))
+            return None
+        resource.free += 1
+        if not resource.is_dirty and (resource.ready or resource.heap):
+            self._mark(resource)
+        for frame in frames:
+            frame.job = None
+            frame.state = State.MOVING
+        return frames
 
     def _stop(self, actions: list[Action]) -> None:
         self._stopped = True
         for stream in self._streams.values():
-            for frame in list(stream.frames.values()):
-                if frame.state is not _State.RUNNING:
-                    self._leave(
-                        stream, frame.sequence, Fate.DROPPED, Reason.SHUTDOWN, actions
-                    )
+            self._give_up_waiting(stream, actions)
 
-    def _leave(
-        self,
-        stream: _Stream,
-        sequence: int,
-        fate: Fate | None,
-        reason: Reason | None,
-        actions: list[Action],
-        short_ns: int = 0,
+    def _give_up_waiting(self, stream: StreamState, actions: list[Action]) -> None:
+        for frame in list(stream.frames.values()):
+            if frame.state is not State.RUNNING:
+                self._leave(frame, Fate.DROPPED, Reason.SHUTDOWN, actions)
+
+    def _set_clock(self, event: ClockChanged, actions: list[Action]) -> None:
+        resource = self._resources[event.resource]
+        resource.clock_permille = permille = max(1, event.permille)
+        for stream, _ in resource.users:
+            for row in stream.costs:
+                for place, cost in zip(stream.places, row, strict=True):
+                    if place is resource:
+                        cost.set_clock(permille)
+        if self._ladder is not None:
+            actions += self._ladder.relieve(self._now_ns or 0, Cause.CLOCK)
+        if resource.ready and not resource.is_dirty:
+            self._mark(resource)
+
+    # --- streams --------------------------------------------------------------------
+
+    def _join(self, spec: StreamSpec) -> None:
+        """Take a stream in."""
+        if spec.id in self._streams:
+            raise ValueError(f"there is a stream {spec.id!r} already")
+        for step in spec.steps:
+            if step.resource not in self._resources:
+                raise ValueError(
+                    f"step {step.name!r} needs resource {step.resource!r}, "
+                    f"which does not exist"
+                )
+        places = [self._resources[step.resource] for step in spec.steps]
+        costs = shared_costs(spec, self._resources, self._shared)
+        stream = StreamState(spec, self._joined, places, costs)
+        self._joined += 1
+        self._streams[spec.id] = stream
+        for place in dict.fromkeys(places):
+            place.add_user(stream)
+        if spec.credits:
+            self._touched[spec.id] = stream
+
+    def _add(self, spec: StreamSpec, actions: list[Action]) -> None:
+        """Admit a stream if the promises made so far can still be kept.
+
+        Policies that do not plan make no promises and take everybody.
+        """
+        answer: Admitted | Refused = Admitted(spec.id)
+        if self._policy.plan:
+            answer = admit(
+                self._promised(spec),
+                [self._promised(s.spec) for s in self._streams.values()],
+                [Resource(r.name, r.slots) for r in self._resources.values()],
+                self._work_ns,
+                {r.name: r.clock_permille for r in self._resources.values()},
+                batched=self._policy.batch,
+            )
+        actions.append(answer)
+        if isinstance(answer, Admitted):
+            self._join(spec)
+            if self._ladder is not None:
+                actions += self._ladder.relieve(self._now_ns or 0, Cause.ADMISSION)
+
+    def _promised(self, spec: StreamSpec) -> StreamSpec:
+        """The stream with the rungs that the policy may use."""
+        return spec if self._policy.ladder else replace(spec, ladder=spec.ladder[:1])
+
+    def _work_ns(self, spec: StreamSpec, step: int) -> int:
+        """What the step takes alone on the cheapest rung, at full clock."""
+        rung = spec.ladder[-1]
+        scale = rung.cost_permille[step] if rung.cost_permille else PERMILLE
+        stream = self._streams.get(spec.id)
+        key = (spec.steps[step].batch_key, scale)
+        cost: StepCost | None = None
+        if stream is not None:
+            cost = stream.costs[len(spec.ladder) - 1][step]
+        elif key in self._shared:
+            cost = self._shared[key]
+        if cost is None or not cost.alone.measured:
+            return spec.steps[step].cost_ns * scale // PERMILLE
+        return cost.alone.mean_ns * cost.alone.clock_permille // PERMILLE
+
+    def _remove(self, name: str, actions: list[Action]) -> None:
+        stream = self._streams.get(name)
+        if stream is None:
+            actions.append(Alarm(Kind.UNKNOWN_STREAM, name))
+            return
+        stream.is_leaving = True
+        self._touched.pop(name, None)
+        self._give_up_waiting(stream, actions)
+        self._forget(stream)
+
+    def _forget(self, stream: StreamState) -> None:
+        """Drop a stream that is leaving once nothing of it is in flight."""
+        if stream.frames or self._streams.get(stream.spec.id) is not stream:
+            return
+        del self._streams[stream.spec.id]
+        self._dispatcher.starving -= stream.miss_run >= RESERVE_AFTER
+        self._touched.pop(stream.spec.id, None)
+        for place in dict.fromkeys(stream.places):
+            place.remove_user(stream)
+
+    # --- frames on their way ----------------------------------------------------------
+
+    def _enter(
+        self, stream: StreamState, frame: FrameState, actions: list[Action]
     ) -> None:
-        frame = stream.frames.pop(sequence)
-        stream.queued -= frame.queued
-        self._abandoned += frame.state is _State.READY
-        actions.append(Leave(stream.spec.id, sequence, fate, reason, short_ns))
+        """The frame wants to take its next step."""
+        keep = self._policy.keep
+        if keep is None and stream.spec.mode is Mode.LATEST_ONLY:
+            keep = 1
+        if keep is not None and len(stream.frames) > keep:
+            self._supersede(stream, frame.step, keep, actions)
+            if frame.state is State.GONE:
+                return
+        stateful = stream.spec.steps[frame.step].stateful
+        if stateful and self._is_freshest_first(stream) and frame.step:
+            self._supersede_all(stream, frame, actions)
+        if stateful and not self._may_pass(stream, frame):
+            frame.state = State.BLOCKED
+            stream.blocked += 1
+        else:
+            self._ready(frame)
 
-    def _make_ready(self, stream: _Stream) -> None:
-        """Put every frame that no older frame blocks any more on its ready heap."""
+    def _supersede(
+        self, stream: StreamState, step: int, keep: int, actions: list[Action]
+    ) -> None:
+        """Give up all but the newest of those that wait for the same step."""
+        waiting = [
+            frame
+            for frame in stream.frames.values()
+            if frame.step == step and frame.state is not State.RUNNING
+        ]
+        for frame in waiting[:-keep]:
+            self._replace(frame, waiting[-1], actions)
+
+    def _supersede_all(
+        self, stream: StreamState, newer: FrameState, actions: list[Action]
+    ) -> None:
+        """Give up what a fresher frame has overtaken on its way to a stateful step."""
+        for frame in list(stream.frames.values()):
+            if frame is newer:
+                return
+            if frame.state is not State.RUNNING and frame.step <= newer.step:
+                self._replace(frame, newer, actions)
+
+    def _replace(
+        self, frame: FrameState, newer: FrameState, actions: list[Action]
+    ) -> None:
+        evidence = Evidence(
+            left_ns=frame.deadline_ns - (self._now_ns or 0),
+            waiting=len(frame.stream.frames),
+            passed_over=frame.passed_over,
+            newer=newer.sequence,
+        )
+        self._leave(frame, Fate.DROPPED, Reason.SUPERSEDED, actions, evidence)
+
+    def _is_freshest_first(self, stream: StreamState) -> bool:
+        return (
+            stream.spec.mode is Mode.FRESHEST_FIRST
+            or self._policy.order is by_freshness
+        )
+
+    def _may_pass(self, stream: StreamState, frame: FrameState) -> bool:
+        """Whether no older frame still has to take the step before it."""
+        for other in stream.frames.values():
+            if other is frame:
+                return True
+            if other.step <= frame.step:
+                return False
+        return True
+
+    def _unblock(self, stream: StreamState) -> None:
+        """Make ready what no older frame holds back any more."""
         steps = stream.spec.steps
         oldest_step = len(steps)
         for frame in stream.frames.values():
-            step = steps[frame.step]
-            if frame.state is _State.BLOCKED and (
-                not step.stateful or oldest_step > frame.step
+            if frame.state is State.BLOCKED and (
+                not steps[frame.step].stateful or oldest_step > frame.step
             ):
-                frame.state = _State.READY
-                job = Job(
-                    stream.spec.id,
-                    frame.sequence,
-                    frame.step,
-                    step.resource,
-                    stream.spec.criticality.band,
-                    frame.release_ns,
-                    frame.deadline_ns,
-                    frame.arrival,
-                )
-                heappush(self._ready[step.resource], (self._policy(job), job))
+                stream.blocked -= 1
+                self._ready(frame)
             if frame.step < oldest_step:
                 oldest_step = frame.step
 
-    def _dispatch(self, now_ns: int, actions: list[Action]) -> bool:
-        """Fill free slots with the best ready jobs; give doomed frames up.
+    def _ready(self, frame: FrameState) -> None:
+        """Nothing but a slot is missing now."""
+        frame.state = State.READY
+        resource = frame.stream.places[frame.step]
+        if resource.is_planned:
+            resource.ready.append(frame)
+            if frame.stream.served_ns is None:
+                frame.stream.served_ns = frame.release_ns
+        else:
+            heappush(resource.heap, (self._policy.order(frame), frame))
+        if resource.free and not resource.is_dirty:
+            self._mark(resource)
 
-        Returns whether a frame was given up: that may have made others ready.
-        """
-        gave_up = False
-        for resource, heap in self._ready.items():
-            while heap and self._free[resource] > 0:
-                _, job = heappop(heap)
-                stream = self._streams[job.stream]
-                frame = stream.frames.get(job.sequence)
-                if frame is None:
-                    self._abandoned -= 1
-                    continue  # it left while its job was waiting on the heap
-                latest_ns = self._latest_start_ns(now_ns, stream, frame, job)
-                if latest_ns is not None and now_ns > latest_ns:
-                    frame.state = _State.BLOCKED  # its job is off the heap
-                    self._leave(
-                        stream,
-                        job.sequence,
-                        Fate.DROPPED,
-                        Reason.DOOMED,
-                        actions,
-                        short_ns=now_ns - latest_ns,
-                    )
-                    self._make_ready(stream)
-                    gave_up = True
-                    continue
-                frame.state = _State.RUNNING
-                if frame.queued and job.step >= stream.spec.queued_steps - 1:
-                    frame.queued = False
-                    stream.queued -= 1
-                self._free[resource] -= 1
-                actions.append(Start(job, latest_ns))
-        return gave_up
+    def _mark(self, resource: ResourceState) -> None:
+        resource.is_dirty = True
+        self._dirty.append(resource)
+
+    def _leave(
+        self,
+        frame: FrameState,
+        fate: Fate | None,
+        reason: Reason | None,
+        actions: list[Action],
+        evidence: Evidence | None = None,
+        *,
+        in_time: bool = False,
+    ) -> None:
+        """The one way out."""
+        stream = frame.stream
+        del stream.frames[frame.sequence]
+        stream.queued -= frame.queued
+        if frame.state is State.READY:
+            resource = stream.places[frame.step]
+            if resource.is_planned:
+                resource.ready.remove(frame)
+            else:
+                self._abandoned += 1
+                if self._abandoned > MOST_ABANDONED:
+                    self._sweep()
+        elif frame.state is State.BLOCKED:
+            stream.blocked -= 1
+        if self._ladder is not None:
+            self._report(frame, reason)
+        frame.state = State.GONE
+        self._book(stream, in_time=in_time)
+        actions.append(Leave(stream.spec.id, frame.sequence, fate, reason, evidence))
+        if stream.blocked:
+            self._unblock(stream)
+        if stream.is_leaving:
+            self._forget(stream)
+        elif stream.spec.credits:
+            self._touched[stream.spec.id] = stream
+
+    def _book(self, stream: StreamState, *, in_time: bool) -> None:
+        """Book the end of a frame, and whether its stream starves now."""
+        starved = stream.miss_run >= RESERVE_AFTER
+        stream.outcome(in_time=in_time)
+        self._dispatcher.starving += (stream.miss_run >= RESERVE_AFTER) - starved
+
+    def _report(self, frame: FrameState, reason: Reason | None) -> None:
+        """Tell the ladder what became of a frame, and on whose account."""
+        assert self._ladder is not None
+        stream, now_ns = frame.stream, self._now_ns or 0
+        culprit: ResourceState | None = None
+        if (
+            reason is Reason.DOOMED
+            and frame.deadline_ns - frame.release_ns >= frame.needed_ns
+            and now_ns >= stream.at_risk_ns
+            and (stream.spec.contract is None or not stream.margin())
+        ):
+            culprit = frame.held_by or stream.places[frame.step]
+        for place in dict.fromkeys(stream.places):
+            self._ladder.left(place, stream, missed=place is culprit)
 
     def _sweep(self) -> None:
         """Take the jobs of frames that have left off the heaps.
 
         Those of a band that is never served would pile up there without end.
         """
-        for heap in self._ready.values():
-            heap[:] = [
-                (key, job)
-                for key, job in heap
-                if job.sequence in self._streams[job.stream].frames
-            ]
+        for resource in self._resources.values():
+            heap = resource.heap
+            heap[:] = [item for item in heap if item[1].state is State.READY]
             heapify(heap)
         self._abandoned = 0
 
-    def _latest_start_ns(
-        self, now_ns: int, stream: _Stream, frame: _Travelling, job: Job
-    ) -> int | None:
-        """When the job must have started to be in time; None if that is no matter."""
-        if stream.spec.on_miss is OnMiss.DELIVER_LATE:
-            return None
-        latest_ns = job.deadline_ns - stream.remaining_ns[job.step]
-        if now_ns > latest_ns and not frame.is_probe:
-            stream.doomed_in_a_row += 1
-            frame.is_probe = stream.doomed_in_a_row % PROBE_EVERY == 0
-        return job.deadline_ns if frame.is_probe else latest_ns
+    # --- starts -----------------------------------------------------------------------
 
-    def _grant(self, stream: _Stream, actions: list[Action]) -> None:
+    def _dispatch(self, now_ns: int, actions: list[Action]) -> None:
+        """Fill free slots; give up what cannot be in time."""
+        dirty = self._dirty
+        while dirty:
+            resource = dirty.pop()
+            resource.is_dirty = False
+            if resource.is_planned:
+                self._dispatch_planned(resource, now_ns, actions)
+            else:
+                self._dispatch_ordered(resource, now_ns, actions)
+
+    def _dispatch_planned(
+        self, resource: ResourceState, now_ns: int, actions: list[Action]
+    ) -> None:
+        while resource.free and resource.ready:
+            doomed, batch, wake_ns = self._dispatcher.decide(resource, now_ns)
+            for frame in tuple(doomed):
+                self._give_up(frame, now_ns, actions)
+            if not batch:
+                if wake_ns is not None and (
+                    self._timer_ns is None or wake_ns < self._timer_ns
+                ):
+                    self._timer_ns = wake_ns
+                    actions.append(SetTimer(wake_ns))
+                return
+            if len(batch) == len(resource.ready):
+                resource.ready = []
+            elif len(batch) == 1:
+                resource.ready.remove(batch[0])
+            else:
+                resource.ready = [f for f in resource.ready if f not in batch]
+            self._start(resource, batch, now_ns, actions)
+
+    def _dispatch_ordered(
+        self, resource: ResourceState, now_ns: int, actions: list[Action]
+    ) -> None:
+        heap = resource.heap
+        sheds = self._policy.shed is not Shed.NEVER
+        while heap and resource.free:
+            frame = heappop(heap)[1]
+            if frame.state is not State.READY:
+                self._abandoned -= 1
+            elif sheds and self._dispatcher.is_doomed(frame, now_ns):
+                frame.state = State.MOVING  # its job is off the heap
+                self._give_up(frame, now_ns, actions)
+            else:
+                self._start(resource, (frame,), now_ns, actions)
+
+    def _give_up(self, frame: FrameState, now_ns: int, actions: list[Action]) -> None:
+        """A frame will not be in time."""
+        evidence = Evidence(
+            frame.needed_ns,
+            frame.deadline_ns - now_ns,
+            len(frame.stream.frames),
+            frame.passed_over,
+        )
+        doomed = self._policy.shed is Shed.DOOMED
+        reason = Reason.DOOMED if doomed else Reason.EXPIRED
+        self._leave(frame, Fate.DROPPED, reason, actions, evidence)
+
+    def _start(
+        self,
+        resource: ResourceState,
+        batch: Sequence[FrameState],
+        now_ns: int,
+        actions: list[Action],
+    ) -> None:
+        """Put a batch on a free slot."""
+        latest_ns: int | None = None
+        jobs: list[Job] = []
+        sheds = self._policy.shed
+        for frame in batch:
+            stream = frame.stream
+            spec, step = stream.spec, frame.step
+            if spec.on_miss is OnMiss.DROP and sheds is not Shed.NEVER:
+                limit_ns = frame.deadline_ns
+                if sheds is Shed.DOOMED and not frame.is_probe:
+                    limit_ns -= frame.needed_ns
+                if latest_ns is None or limit_ns < latest_ns:
+                    latest_ns = limit_ns
+            frame.state = State.RUNNING
+            if frame.queued and step >= spec.queued_steps - 1:
+                frame.queued = False
+                stream.queued -= 1
+                if spec.credits and not stream.is_leaving:
+                    self._touched[spec.id] = stream
+            if resource.is_planned:
+                stream.served_ns = now_ns
+                stream.refused_since_ns = stream.best_price = None
+            frame.job = job = Job(
+                spec.id,
+                frame.sequence,
+                step,
+                resource.name,
+                frame.rung,
+                frame.track_only,
+                frame.release_ns,
+                frame.deadline_ns,
+            )
+            jobs.append(job)
+        first = batch[0]
+        cost_ns = first.costs[first.step].plan_ns(len(batch))
+        resource.free -= 1
+        resource.running[first.arrival] = now_ns + cost_ns
+        actions.append(Start(tuple(jobs), latest_ns))
+
+    def _grant(self, actions: list[Action]) -> None:
         """Turn free room into credits, for sources that wait for them."""
-        if not stream.spec.credits or self._stopped:
+        touched, self._touched = self._touched, {}
+        if self._stopped:
             return
-        new = stream.room() - stream.outstanding_credits
-        if new > 0:
-            stream.outstanding_credits += new
-            actions.append(Grant(stream.spec.id, new))
+        for name, stream in touched.items():
+            if stream.is_leaving:
+                continue
+            new = stream.room() - stream.outstanding_credits
+            if new > 0:
+                stream.outstanding_credits += new
+                actions.append(Grant(name, new))

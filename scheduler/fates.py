@@ -31,6 +31,8 @@ class Reason(Enum):
     """Its deadline passed while it was worked on; the stream wants no late results."""
     SUPERSEDED = "superseded"
     """A newer frame of the stream took its place."""
+    RATE_CAP = "rate_cap"
+    """Came sooner after the last one than the stream's rate cap allows."""
     STRIDE = "stride"
     """Skipped by the degradation ladder; counts as a miss."""
     DAMAGED = "damaged"

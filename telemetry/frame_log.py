@@ -6,7 +6,7 @@ read after the writer was killed. pyarrow is loaded on first use.
 
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,12 @@ END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """What a writer that was closed properly leaves at the end (Arrow IPC format)."""
 
 _CONTINUATION = b"\xff\xff\xff\xff"
+_ADDED: Mapping[str, object] = {
+    "short_ns": 0,
+    "passed_over": 0,
+    "superseded_by": None,
+}
+"""Columns that logs of earlier versions lack, with what is read there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,9 @@ def schema() -> Any:
             ("batch", pa.int32()),
             ("objects", pa.int32()),
             ("truncated", pa.int32()),
+            ("short_ns", pa.int64()),
+            ("passed_over", pa.int32()),
+            ("superseded_by", pa.int64()),
             ("stages", pa.list_(pa.struct(_span_fields()))),
         ],
         metadata={"format": "edgepipe.frames/1"},
@@ -111,6 +120,9 @@ def encode_batch(records: Sequence[FrameRecord]) -> bytes:
         [r.batch for r in records],
         [r.objects for r in records],
         [r.truncated for r in records],
+        [r.short_ns for r in records],
+        [r.passed_over for r in records],
+        [r.superseded_by for r in records],
     ]
     arrays = [
         pa.array(values, field.type)
@@ -157,7 +169,8 @@ def read_frames(path: Path) -> FrameLog:
         raise InputError(f"{path}: not a frame log (no Arrow IPC stream)")
     batches, read_bytes = _whole_batches(data)
     try:
-        table = _arrow().Table.from_batches(batches, schema=schema())
+        fitted = [_fitted(batch) for batch in batches]
+        table = _arrow().Table.from_batches(fitted, schema=schema())
     except _arrow().ArrowInvalid as error:
         raise InputError(f"{path}: not a frame log of this version") from error
     return FrameLog(table, _ending(path, data, read_bytes))
@@ -181,6 +194,26 @@ def _whole_batches(data: bytes) -> tuple[list[Any], int]:
         return batches, source.tell()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
         return batches, good_bytes
+
+
+def _fitted(batch: Any) -> Any:
+    """The batch with the columns of this version; logs only ever gain some.
+
+    Raises:
+        ArrowInvalid: A column is missing or has another type.
+    """
+    pa = _arrow()
+    columns: list[Any] = []
+    for field in schema():
+        at = batch.schema.get_field_index(field.name)
+        if at < 0 and field.name in _ADDED:
+            value = pa.scalar(_ADDED[field.name], field.type)
+            columns.append(pa.repeat(value, batch.num_rows))
+        elif at < 0 or batch.schema.field(at).type != field.type:
+            raise pa.ArrowInvalid(f"no column {field.name!r} of type {field.type}")
+        else:
+            columns.append(batch.column(at))
+    return pa.record_batch(columns, schema=schema())
 
 
 def _ending(path: Path, data: bytes, read_bytes: int) -> str:
@@ -219,4 +252,7 @@ def _record(row: dict[str, Any]) -> FrameRecord:
             )
             for span in row["stages"]
         ),
+        short_ns=row["short_ns"],
+        passed_over=row["passed_over"],
+        superseded_by=row["superseded_by"],
     )

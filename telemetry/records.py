@@ -60,6 +60,13 @@ class FrameRecord(NamedTuple):
     truncated: int
     """Detections cut by ``max_detections``."""
     spans: tuple[Span, ...]
+    short_ns: int = 0
+    """How much time a dropped or failed frame lacked: for the steps it still needed,
+    or since its deadline; 0 when time was not short."""
+    passed_over: int = 0
+    """How many times a dropped frame had to wait because others were worth more."""
+    superseded_by: int | None = None
+    """Sequence of the newer frame that took its place; None when none did."""
 
     @property
     def latency_ns(self) -> int:

@@ -147,6 +147,15 @@ def miss_ratio(captured: int, late: int, dropped: int, failed: int) -> float | N
     return _share(captured, late, dropped, failed)
 
 
+def on_time_share(captured: int, on_time: int) -> float | None:
+    """Frames delivered by their deadline by frames captured; None without frames.
+
+    Raises:
+        ValueError: A count is negative, or more were on time than were captured.
+    """
+    return _share(captured, on_time)
+
+
 def drop_ratio(captured: int, dropped: int) -> float | None:
     """Drops by frames captured (never by frames processed); None without frames.
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of ``summary.json``, its check, and its page for people."""
+"""The JSON Schemas of ``summary.json``, their check, and their pages for people."""
 
 import importlib
 import json
@@ -8,18 +8,20 @@ from typing import Any, cast
 
 from edgepipe.telemetry.nulls import nulls
 
+KINDS = {"summary": "summary.json", "simulation": "summary.json of a simulation"}
+"""What there are schemas of, and the titles of their pages."""
 
-def load_schema() -> dict[str, Any]:
-    """The schema that ships with the package (draft 2020-12)."""
-    text = (
-        files("edgepipe.telemetry").joinpath("summary_schema.json").read_text("utf-8")
-    )
+
+def load_schema(kind: str = "summary") -> dict[str, Any]:
+    """One of the schemas that ship with the package (draft 2020-12)."""
+    path = files("edgepipe.telemetry").joinpath(f"{kind}_schema.json")
+    text = path.read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 
 
-def validate(summary: Mapping[str, Any]) -> None:
-    """Check a summary against the schema and the rule that nulls have reasons.
+def validate(summary: Mapping[str, Any], kind: str = "summary") -> None:
+    """Check a summary against its schema and the rule that nulls have reasons.
 
     For tests and tools: needs the ``jsonschema`` package, which an installation of
     edgepipe does not bring along.
@@ -28,7 +30,7 @@ def validate(summary: Mapping[str, Any]) -> None:
         ValueError: It breaks a rule; the message names the first few places.
     """
     jsonschema: Any = importlib.import_module("jsonschema")
-    validator = jsonschema.Draft202012Validator(load_schema())
+    validator = jsonschema.Draft202012Validator(load_schema(kind))
     problems = [
         f"{error.json_path}: {error.message}"
         for error in validator.iter_errors(dict(summary))
@@ -42,14 +44,15 @@ def validate(summary: Mapping[str, Any]) -> None:
         raise ValueError("not a valid summary: " + "; ".join(problems[:5]))
 
 
-def reference() -> str:
-    """The schema as a Markdown page: one table row for every key."""
-    schema = load_schema()
+def reference(kind: str = "summary") -> str:
+    """A schema as a Markdown page: one table row for every key."""
+    schema = load_schema(kind)
+    command = "python -m edgepipe.telemetry.summary_schema"
     lines = [
-        "# summary.json",
+        f"# {KINDS[kind]}",
         "",
-        "<!-- Written by `python -m edgepipe.telemetry.summary_schema`; edit the"
-        " descriptions in telemetry/summary_schema.json instead. -->",
+        f"<!-- Written by `{command if kind == 'summary' else f'{command} {kind}'}`;"
+        f" edit the descriptions in telemetry/{kind}_schema.json instead. -->",
         "",
         schema["description"],
         "",
@@ -101,4 +104,4 @@ def _type(value: Mapping[str, Any]) -> str:
 if __name__ == "__main__":
     import sys
 
-    sys.stdout.write(reference())
+    sys.stdout.write(reference(*sys.argv[1:]))

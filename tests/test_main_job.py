@@ -232,6 +232,9 @@ def test_an_overloaded_camera_drops_frames_with_reasons_and_stays_fresh(
     assert set(stream["dropped"]) <= {"overflow", "doomed", "stale", "expired"}
     assert stream["failed"] == {}
     assert summary["ledger"]["balanced"] is True
+    log = read_frames(run_folder(tmp_path) / "frames.arrow")
+    too_late = ("doomed", "stale", "expired")
+    assert all(r.short_ns > 0 for r in log.records() if r.reason in too_late)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,15 @@ from edgepipe.pipeline.source import Source
 from edgepipe.pipeline.stage import Sink, Stage
 from edgepipe.scheduler import policy
 from edgepipe.scheduler.core import Scheduler
-from edgepipe.scheduler.job import Criticality, OnMiss, Overflow, Step, StreamSpec
+from edgepipe.scheduler.job import (
+    Criticality,
+    Mode,
+    OnMiss,
+    Overflow,
+    Resource,
+    Step,
+    StreamSpec,
+)
 from edgepipe.stages.convert import Convert
 from edgepipe.stages.decode import Decode
 from edgepipe.stages.deliver import Deliver, Outlet
@@ -41,6 +49,8 @@ from edgepipe.telemetry.clock import Clock, MonotonicClock
 from edgepipe.telemetry.records import FrameRecord
 
 T = TypeVar("T")
+
+SECOND_NS = 10**9
 
 DECODE_THREADS = INFERENCE_THREADS = 1
 """For one frame. Parallelism comes from the scheduler's slots: a library that adds
@@ -62,6 +72,8 @@ class _PlacedStage:
     stage: Stage
     resource: str
     stateful: bool
+    network: bool = False
+    """Whether it serves the network only: a track-only frame leaves it out."""
 
 
 class Pipeline:
@@ -129,14 +141,13 @@ class Pipeline:
             self._plan(stream, source)
             for stream, source in zip(self.config.streams, self._sources, strict=True)
         ]
+        resources = [Resource(name, slots) for name, slots in self.resources.items()]
         scheduler = Scheduler(
             [plan.spec for plan in self.plans],
-            self.resources,
+            resources,
             policy.BY_NAME[self.config.scheduler.policy],
         )
-        self.runtime = Runtime(
-            self.plans, scheduler, self.resources, self.clock, on_record
-        )
+        self.runtime = Runtime(self.plans, scheduler, resources, self.clock, on_record)
 
     def _open_source(self, stream: StreamConfig) -> Source:
         source = open_source(
@@ -215,8 +226,9 @@ class Pipeline:
                 ),
                 "cpu",
                 stateful=False,
+                network=True,
             ),
-            _PlacedStage(self._infer, "cpu", stateful=False),
+            _PlacedStage(self._infer, "cpu", stateful=False, network=True),
         ]
         if self.config.tracker.kind == "iou":
             placed.append(_PlacedStage(self._tracker(), "cpu", stateful=True))
@@ -227,7 +239,7 @@ class Pipeline:
             self._closers.callback(each.stage.close)
         groups = _groups(placed, fuse=self.config.scheduler.fuse)
         return StreamPlan(
-            self._spec(stream, groups),
+            self._spec(stream, source, groups),
             source,
             tuple(tuple(each.stage for each in group) for group in groups),
             stream.deadline_ns,
@@ -239,20 +251,17 @@ class Pipeline:
         return IouTracker(tracker.iou, tracker.max_age_ns, tracker.min_hits)
 
     def _spec(
-        self, stream: StreamConfig, groups: Sequence[Sequence[_PlacedStage]]
+        self,
+        stream: StreamConfig,
+        source: Source,
+        groups: Sequence[Sequence[_PlacedStage]],
     ) -> StreamSpec:
-        steps = tuple(
-            Step(
-                "+".join(each.stage.name for each in group),
-                group[0].resource,
-                group[0].stateful,
-            )
-            for group in groups
-        )
+        """What the scheduler must know of the stream."""
         overflow = Overflow(stream.queue.overflow)
+        fast = stream.source.pace == "fast"
         return StreamSpec(
             stream.id,
-            steps,
+            tuple(_step(group) for group in groups),
             Criticality(stream.criticality),
             OnMiss(stream.on_miss),
             stream.queue.capacity,
@@ -261,7 +270,17 @@ class Pipeline:
             # spent from there on.
             queued_steps=2,
             max_in_flight=self.config.scheduler.max_in_flight,
-            credits=overflow is Overflow.BLOCK or stream.source.pace == "fast",
+            credits=overflow is Overflow.BLOCK or fast,
+            # A camera's stamps are checked. Those of a recording are made here, from
+            # one clock, and cannot be wrong.
+            deadline_ns=stream.deadline_ns if source.info.live else 0,
+            # As fast as it goes is not the rate at which it was recorded.
+            period_ns=0 if fast else _interval_ns(source.info.fps),
+            weight=stream.weight,
+            contract=stream.contract,
+            mode=Mode(stream.mode),
+            min_interval_ns=_interval_ns(stream.max_rate),
+            min_service_ns=_or(stream.min_service_ns, 0),
         )
 
     # --- running it -----------------------------------------------------------------
@@ -316,6 +335,22 @@ class Pipeline:
         self._closers.close()
 
 
+def _step(group: Sequence[_PlacedStage]) -> Step:
+    """Stages that run as one job. What they cost is learned from the first frames."""
+    first = group[0]
+    return Step(
+        "+".join(each.stage.name for each in group),
+        first.resource,
+        first.stateful,
+        runs_on_track_only=not first.network,
+    )
+
+
+def _interval_ns(fps: float | None) -> int:
+    """Time between two frames; 0 when the rate is not known."""
+    return round(SECOND_NS / fps) if fps else 0
+
+
 def _or(given: T | None, otherwise: T) -> T:
     return otherwise if given is None else given
 
@@ -326,7 +361,9 @@ def _groups(
     """Which stages run as one job: neighbours that agree on place and order."""
     if not fuse:
         return [(each,) for each in placed]
-    alike = groupby(placed, key=lambda each: (each.resource, each.stateful))
+    alike = groupby(
+        placed, key=lambda each: (each.resource, each.stateful, each.network)
+    )
     return [tuple(group) for _, group in alike]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from edgepipe.configs import load, section
 from edgepipe.configs.card_schema import CardEntry
-from edgepipe.configs.schema import Config
+from edgepipe.configs.schema import POLICIES, Config
 from edgepipe.configs.section import Section
 
 from .conftest import Complaints
@@ -34,6 +34,37 @@ from .conftest import Complaints
             "scheduler: {fuse: yes}\n",
             "5:19: scheduler.fuse: expected true or false, got 'yes': write true or"
             " false",
+        ),
+        (
+            "    contract: 9/10\n",
+            "5:15: streams[0].contract: expected a promise such as 9 of 10 (or null),"
+            " got '9/10'",
+        ),
+        (
+            "    contract: 9 of 65\n",
+            "5:15: streams[0].contract: expected a promise such as 9 of 10 (or null),"
+            " got '9 of 65': the first number is at most the second, which is at most"
+            " 64",
+        ),
+        (
+            "    contract: {m: 9, k: 10}\n",
+            "5:15: streams[0].contract: expected a promise such as 9 of 10 (or null),"
+            " got a mapping",
+        ),
+        (
+            "    weight: 0\n",
+            "5:13: streams[0].weight: expected a whole number from 1 to 1000, got 0",
+        ),
+        (
+            "    max_rate: 0\n",
+            "5:15: streams[0].max_rate: expected a number from 0.001 to 10000 (or"
+            " null), got 0",
+        ),
+        (
+            "scheduler: {policy: slack+ladder}\n",
+            "5:21: scheduler.policy: expected one of fifo, leaky-newest-1,"
+            " leaky-newest-2, edf, edf-drop, edf-profile, fixed-priority,"
+            " rate-monotonic, freshest, slack-unbatched, slack, got 'slack+ladder'",
         ),
         (
             "    criticality: high\n",
@@ -121,6 +152,39 @@ def test_a_queue_cannot_hold_more_frames_than_may_be_in_flight(
         f"f.yaml:5:23: streams[0].queue.capacity: 9 is more than {said}"
     ]
     load.parse(f"{smallest}{queue}scheduler: {{max_in_flight: 9}}\n", "f.yaml")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_without_a_ladder_can_be_chosen(
+    policy: str, smallest: str
+) -> None:
+    config = load.parse(f"{smallest}scheduler: {{policy: {policy}}}\n", "f").config
+    assert config.scheduler.policy == policy
+
+
+def test_the_default_policy_can_be_chosen(smallest: str) -> None:
+    assert load.parse(smallest, "f").config.scheduler.policy in POLICIES
+
+
+@pytest.mark.parametrize("promise", ["9 of 10", "64 of 64", "1 of 1"])
+def test_a_promise_is_written_as_it_was_read(promise: str, smallest: str) -> None:
+    first = load.parse(f"{smallest}    contract: {promise}\n", "f")
+    assert first.effective["streams"][0]["contract"] == promise
+    again = load.parse(load.dump_yaml(first.effective), "g")
+    assert again.config.streams[0].contract == first.config.streams[0].contract
+
+
+@pytest.mark.parametrize("criticality", ["", "    criticality: critical\n"])
+def test_only_a_background_stream_can_be_starved(
+    criticality: str, smallest: str, complaints: Complaints
+) -> None:
+    (said,) = complaints(f"{smallest}    min_service: 2s\n{criticality}")
+    assert said.startswith(
+        "f.yaml:5:18: streams[0].min_service: only a background stream can have one,"
+        " this one is "
+    )
+    text = f"{smallest}    min_service: 2s\n    criticality: background\n"
+    assert load.parse(text, "f").config.streams[0].min_service_ns == 2 * 10**9
 
 
 @pytest.mark.parametrize(

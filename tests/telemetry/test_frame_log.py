@@ -1,6 +1,8 @@
 import contextlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,10 +14,12 @@ from edgepipe.telemetry.frame_log import (
     encode_batch,
     encode_schema,
     read_frames,
+    schema,
 )
 from edgepipe.telemetry.records import FrameRecord, Span
 
 MakeFrame = Callable[..., FrameRecord]
+arrow: Any = importlib.import_module("pyarrow")
 
 word = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 number = st.integers(-(2**62), 2**62)
@@ -39,6 +43,9 @@ any_record = st.builds(
     objects=small,
     truncated=small,
     spans=st.lists(any_span, max_size=4).map(tuple),
+    short_ns=moment,
+    passed_over=small,
+    superseded_by=st.none() | moment,
 )
 
 
@@ -54,6 +61,39 @@ def test_every_record_comes_back_as_it_was_written(
     log = read_frames(path)
     assert log.warning == ""
     assert list(log.records()) == [record for batch in batches for record in batch]
+
+
+NEWER = ["short_ns", "passed_over", "superseded_by"]
+"""Columns that the first version did not write."""
+
+
+def without(columns: list[str], record: FrameRecord) -> bytes:
+    """A log of this frame that lacks these columns."""
+    reader = arrow.ipc.open_stream(encode_schema() + encode_batch([record]))
+    batch = reader.read_next_batch().drop_columns(columns)
+    return bytes(batch.schema.serialize()) + bytes(batch.serialize())
+
+
+def test_a_log_of_the_first_version_can_still_be_read(
+    tmp_path: Path, make_frame: MakeFrame
+) -> None:
+    path = tmp_path / "frames.arrow"
+    path.write_bytes(without(NEWER, make_frame(7)) + END_OF_STREAM)
+    log = read_frames(path)
+    assert log.warning == ""
+    assert log.table.schema.equals(schema())
+    (record,) = log.records()
+    assert record == make_frame(7)
+    assert (record.short_ns, record.passed_over, record.superseded_by) == (0, 0, None)
+
+
+def test_a_log_without_a_column_that_was_always_there_is_refused(
+    tmp_path: Path, make_frame: MakeFrame
+) -> None:
+    path = tmp_path / "frames.arrow"
+    path.write_bytes(without(["fate"], make_frame(7)))
+    with pytest.raises(InputError, match="not a frame log of this version"):
+        read_frames(path)
 
 
 def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_a_warning(

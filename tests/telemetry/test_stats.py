@@ -16,6 +16,7 @@ from edgepipe.telemetry.stats import (
     latency_spread,
     miss_ratio,
     nearest_rank,
+    on_time_share,
     period_jitter,
     samples_needed,
 )
@@ -141,6 +142,7 @@ def test_late_dropped_and_failed_frames_all_miss_their_deadline() -> None:
 def test_without_frames_there_is_no_ratio() -> None:
     assert miss_ratio(0, 0, 0, 0) is None
     assert drop_ratio(0, 0) is None
+    assert on_time_share(0, 0) is None
 
 
 @pytest.mark.parametrize("parts", [(10, 11), (10, -1), (-1, 0)])
@@ -158,6 +160,8 @@ def test_the_miss_ratio_is_a_share(counts: list[int]) -> None:
     assert ratio is None or 0 <= ratio <= 1
     assert (ratio is None) == (sum(counts) == 0)
     assert (ratio == 0) == (late + dropped + failed == 0 and completed > 0)
+    on_time = on_time_share(sum(counts), completed)
+    assert ratio is None or on_time is None or isclose(ratio + on_time, 1)
 
 
 def test_percentiles_come_from_all_frames_and_not_from_each_seconds_percentiles(

@@ -1,20 +1,18 @@
 """One run from its configuration to its folder: what ``run`` and ``bench`` share."""
 
 import gc
-import json
 import logging
-import os
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 from edgepipe.assemble import Pipeline, stage_names
-from edgepipe.commands.output import silence_stdout
+from edgepipe.commands.folder import make_folder
+from edgepipe.commands.output import print_json, say
 from edgepipe.commands.progress import Progress
 from edgepipe.commands.signals import Signals
 from edgepipe.configs.effective import dump_yaml
@@ -114,20 +112,14 @@ def _write(folder: RunFolder, facts: RunFacts, summary: Mapping[str, Any]) -> bo
 
 
 def _run_folder(config: Config, command: str, started: datetime) -> RunFolder:
-    """The run's folder where the configuration says, or else where one can be made.
-
-    A robot with a read-only disk must start all the same. A place that somebody chose
-    is not replaced by another one.
-    """
-    wanted = Path(config.telemetry.dir)
-    try:
-        return RunFolder.create(wanted, command, started)
-    except EdgepipeError as error:
-        if config.telemetry.dir != TelemetryConfig().dir:
-            raise
-        instead = Path(gettempdir(), f"edgepipe-runs-{os.getuid()}")
-        log.warning("%s: using %s (see telemetry.dir)", error, instead)
-        return RunFolder.create(instead, command, started)
+    """The run's folder where the configuration says."""
+    default = config.telemetry.dir == TelemetryConfig().dir
+    return make_folder(
+        Path(config.telemetry.dir),
+        command,
+        started,
+        instead="see telemetry.dir" if default else None,
+    )
 
 
 class _Keeper:
@@ -172,9 +164,7 @@ def _announce(request: Request, pipeline: Pipeline) -> None:
 
 
 def _say(request: Request, text: str) -> None:
-    """Print; a reader that has gone or a full disk is no reason not to run."""
-    with suppress(OSError):
-        print(text, file=sys.stderr if request.as_json else sys.stdout, flush=True)
+    say(text, as_json=request.as_json)
 
 
 def _measure(
@@ -324,15 +314,7 @@ def _print(request: Request, summary: Mapping[str, Any], folder: RunFolder) -> b
     A reader that has gone away did so on purpose: the verdict still decides.
     """
     if request.as_json:
-        try:
-            print(json.dumps(summary, indent=2, allow_nan=False), flush=True)
-        except BrokenPipeError:
-            silence_stdout()
-        except OSError as error:
-            log.error("the summary cannot be printed: %s", error.strerror)
-            silence_stdout()
-            return False
-        return True
+        return print_json(summary)
     _say(request, render_text(summary))
     _say(request, f"report   {folder.report}")
     for config in request.loaded.config.sinks:

@@ -1,0 +1,62 @@
+"""What the scheduler says besides what must be done: counted, and logged once."""
+
+import logging
+from collections import Counter
+
+from edgepipe.scheduler.events import Admitted, Alarm, Refused, RungChanged
+
+log = logging.getLogger("edgepipe")
+
+
+class Notices:
+    """Takes each notice. The caller serialises the calls.
+
+    Every kind is logged the first time it concerns a stream, and only counted after
+    that: a clock that is set every second must not fill a disk.
+    """
+
+    def __init__(self) -> None:
+        self.alarms: Counter[tuple[str, str]] = Counter()
+        """How many, by kind and by the stream or resource."""
+        self.rung_changes: Counter[tuple[str, str]] = Counter()
+        """How many, by stream and cause."""
+
+    def take(self, notice: Alarm | RungChanged | Admitted | Refused) -> None:
+        """Count one notice, and log it if it is the first of its kind."""
+        if isinstance(notice, Alarm):
+            self._alarm(notice)
+        elif isinstance(notice, RungChanged):
+            self._rung_changed(notice)
+        elif isinstance(notice, Admitted):
+            log.info("stream %s: admitted", notice.stream)
+        else:
+            log.warning(
+                "stream %s: refused, %s would be asked for %.1f %% of what it can do",
+                notice.stream,
+                notice.resource,
+                notice.utilisation_permille / 10,
+            )
+
+    def _alarm(self, alarm: Alarm) -> None:
+        key = alarm.kind.value, alarm.subject
+        self.alarms[key] += 1
+        if self.alarms[key] == 1:
+            log.warning(
+                "%s: %s (%d); more will only be counted",
+                alarm.subject,
+                alarm.kind.value,
+                alarm.detail,
+            )
+
+    def _rung_changed(self, change: RungChanged) -> None:
+        key = change.stream, change.cause.value
+        self.rung_changes[key] += 1
+        if self.rung_changes[key] == 1:
+            log.info(
+                "stream %s: takes rung %d of its ladder because of %s, at a demand of"
+                " %.1f %%; more moves will only be counted",
+                change.stream,
+                change.rung,
+                change.cause.value,
+                change.demand_permille / 10,
+            )
