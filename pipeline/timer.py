@@ -1,7 +1,7 @@
 """One alarm clock for a whole runtime."""
 
 from collections.abc import Callable
-from threading import Event
+from threading import Event, Lock
 
 from edgepipe.telemetry.clock import Clock
 
@@ -17,7 +17,8 @@ class Timer:
         self._clock = clock
         self._fire = fire
         self._changed = Event()
-        self._at_ns = 0
+        self._lock = Lock()
+        self._at_ns: int | None = None
         self._stopped = False
 
     def set(self, at_ns: int) -> None:
@@ -25,7 +26,8 @@ class Timer:
 
         For one caller at a time.
         """
-        self._at_ns = at_ns
+        with self._lock:
+            self._at_ns = at_ns
         self._changed.set()
 
     def stop(self) -> None:
@@ -36,10 +38,22 @@ class Timer:
     def run(self) -> None:
         """The thread's loop, until stopped."""
         changed = self._changed
-        while changed.wait():
-            # Before anything is read: what changes from here on sets it again.
-            changed.clear()
-            if self._stopped:
-                return
-            if not self._clock.wait_until(self._at_ns, changed):
+        while True:
+            at_ns = self._at_ns
+            if at_ns is None:
+                changed.wait()
+            # Before anything is read again: what changes from here on sets it again.
+            if at_ns is None or self._clock.watch_until(at_ns, changed):
+                changed.clear()
+                if self._stopped:
+                    return
+            elif self._is_due(at_ns):
                 self._fire()
+
+    def _is_due(self, at_ns: int) -> bool:
+        """Take the moment as done, unless it was replaced."""
+        with self._lock:
+            if self._at_ns != at_ns:
+                return False
+            self._at_ns = None
+            return True

@@ -49,6 +49,10 @@ from edgepipe.scheduler.state import (
     shared_costs,
 )
 
+MOST_WATCHED = 64
+"""Moments of frames that wait no more may be kept up to this number and twice that of
+the frames in flight."""
+
 MOST_ABANDONED = 64
 """Jobs of frames that have left may stay on the heaps up to this number."""
 
@@ -87,6 +91,8 @@ class Scheduler:
         self._stopped = False
         self._now_ns: int | None = None
         self._timer_ns: int | None = None
+        self._dooms: list[tuple[int, int, int, FrameState]] = []
+        """When frames that wait cannot be in time any more: (moment, arrival, step)."""
         self._ladder = (
             Ladder(self._streams, self._resources.values(), batched=policy.batch)
             if policy.ladder
@@ -123,6 +129,8 @@ class Scheduler:
             )
             now_ns = before_ns
         self._now_ns = now_ns
+        if self._dooms and self._dooms[0][0] <= now_ns:
+            self._expire(now_ns, actions)
         kind = type(event)
         if kind is FrameArrived:
             self._arrive(now_ns, event, actions)  # type: ignore[arg-type]
@@ -134,6 +142,8 @@ class Scheduler:
             actions += self._ladder.look(now_ns)
         if self._dirty:
             self._dispatch(now_ns, actions)
+        if self._dooms:
+            self._await_dooms(actions)
         if self._touched:
             self._grant(actions)
         return actions
@@ -278,18 +288,22 @@ class Scheduler:
             return
         first = frames[0]
         first.costs[first.step].observe(len(frames), event.service_ns)
+        ended_ns = now_ns if event.delivered_ns is None else event.delivered_ns
         if len(frames) > 1:
             frames.sort(key=lambda frame: frame.arrival)
+        for job, fate, reason in event.failed:
+            frame = self._streams[job.stream].frames[job.sequence]
+            self._leave(frame, fate, reason, actions)
         for frame in frames:
             if frame.state is State.GONE:
-                continue  # superseded by another one of the batch
+                continue  # failed, or superseded by another one of the batch
             stream = frame.stream
             frame.step += 1
             if frame.track_only:
                 self._skip(frame)
             if frame.step == len(stream.places):
                 self._leave(
-                    frame, None, None, actions, in_time=now_ns <= frame.deadline_ns
+                    frame, None, None, actions, in_time=ended_ns <= frame.deadline_ns
                 )
             elif self._stopped or stream.is_leaving:
                 self._leave(frame, Fate.DROPPED, Reason.SHUTDOWN, actions)
@@ -457,6 +471,7 @@ class Scheduler:
         if stateful and not self._may_pass(stream, frame):
             frame.state = State.BLOCKED
             stream.blocked += 1
+            self._watch(frame)
         else:
             self._ready(frame)
 
@@ -531,7 +546,9 @@ class Scheduler:
                 frame.stream.served_ns = frame.release_ns
         else:
             heappush(resource.heap, (self._policy.order(frame), frame))
-        if resource.free and not resource.is_dirty:
+        if not resource.free:
+            self._watch(frame)
+        elif not resource.is_dirty:
             self._mark(resource)
 
     def _mark(self, resource: ResourceState) -> None:
@@ -606,6 +623,56 @@ class Scheduler:
             heapify(heap)
         self._abandoned = 0
 
+    # --- deadlines that pass --------------------------------------------------------
+
+    def _watch(self, frame: FrameState) -> None:
+        """Note when the frame, which has to wait, cannot be in time any more."""
+        shed = self._policy.shed
+        if (
+            frame.is_watched
+            or shed is Shed.NEVER
+            or frame.stream.spec.on_miss is OnMiss.DELIVER_LATE
+        ):
+            return
+        frame.is_watched = True
+        at_ns = frame.deadline_ns + 1
+        if shed is Shed.DOOMED and not frame.is_probe:
+            for cost in frame.costs[frame.step :]:
+                at_ns -= cost.alone.shed_ns
+        heappush(self._dooms, (at_ns, frame.arrival, frame.step, frame))
+        if len(self._dooms) > MOST_WATCHED + 2 * self._in_flight():
+            self._dooms = [item for item in self._dooms if _still_waits(item)]
+            heapify(self._dooms)
+
+    def _in_flight(self) -> int:
+        return sum(len(stream.frames) for stream in self._streams.values())
+
+    def _expire(self, now_ns: int, actions: list[Action]) -> None:
+        """Give up what waits and cannot be in time, also while all slots are busy."""
+        again: list[FrameState] = []
+        while self._dooms and self._dooms[0][0] <= now_ns:
+            item = heappop(self._dooms)
+            if not _still_waits(item):
+                continue
+            frame = item[3]
+            frame.is_watched = False
+            if self._dispatcher.is_doomed(frame, now_ns):
+                self._give_up(frame, now_ns, actions)
+            elif now_ns <= frame.deadline_ns:
+                again.append(frame)
+        for frame in again:
+            if frame.state is not State.GONE:
+                self._watch(frame)
+
+    def _await_dooms(self, actions: list[Action]) -> None:
+        """Ask to be woken when the next waiting frame cannot be in time any more."""
+        dooms = self._dooms
+        while dooms and not _still_waits(dooms[0]):
+            heappop(dooms)
+        if dooms and (self._timer_ns is None or dooms[0][0] < self._timer_ns):
+            self._timer_ns = dooms[0][0]
+            actions.append(SetTimer(self._timer_ns))
+
     # --- starts -----------------------------------------------------------------------
 
     def _dispatch(self, now_ns: int, actions: list[Action]) -> None:
@@ -640,6 +707,8 @@ class Scheduler:
             else:
                 resource.ready = [f for f in resource.ready if f not in batch]
             self._start(resource, batch, now_ns, actions)
+        for frame in resource.ready:
+            self._watch(frame)
 
     def _dispatch_ordered(
         self, resource: ResourceState, now_ns: int, actions: list[Action]
@@ -655,6 +724,9 @@ class Scheduler:
                 self._give_up(frame, now_ns, actions)
             else:
                 self._start(resource, (frame,), now_ns, actions)
+        for _, frame in heap:
+            if frame.state is State.READY:
+                self._watch(frame)
 
     def _give_up(self, frame: FrameState, now_ns: int, actions: list[Action]) -> None:
         """A frame will not be in time."""
@@ -689,6 +761,7 @@ class Scheduler:
                 if latest_ns is None or limit_ns < latest_ns:
                     latest_ns = limit_ns
             frame.state = State.RUNNING
+            frame.is_watched = False
             if frame.queued and step >= spec.queued_steps - 1:
                 frame.queued = False
                 stream.queued -= 1
@@ -726,3 +799,9 @@ class Scheduler:
             if new > 0:
                 stream.outstanding_credits += new
                 actions.append(Grant(name, new))
+
+
+def _still_waits(item: tuple[int, int, int, FrameState]) -> bool:
+    """Whether the noted frame still waits for the step for which it was noted."""
+    _, _, step, frame = item
+    return frame.step == step and frame.state in (State.BLOCKED, State.READY)

@@ -16,6 +16,14 @@ class FrameArrived(NamedTuple):
     deadline_ns: int
 
 
+class Failed(NamedTuple):
+    """One job of a batch whose frame goes no further."""
+
+    job: Job
+    fate: Fate
+    reason: Reason
+
+
 class JobDone(NamedTuple):
     """A job, or a batch of them, has finished on its resource."""
 
@@ -23,6 +31,10 @@ class JobDone(NamedTuple):
     """As they were started."""
     service_ns: int
     """How long the batch took as a whole."""
+    failed: tuple[Failed, ...] = ()
+    """Those of the batch whose frames end here; the others go on."""
+    delivered_ns: int | None = None
+    """When the last step delivered its result, if that was before its end."""
 
 
 class JobFailed(NamedTuple):

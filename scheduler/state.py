@@ -45,6 +45,7 @@ class FrameState:
         "deadline_ns",
         "held_by",
         "is_probe",
+        "is_watched",
         "job",
         "needed_ns",
         "passed_over",
@@ -90,6 +91,8 @@ class FrameState:
         """
         self.is_probe = False
         """Run to the end although it seems doomed, so that its steps are measured."""
+        self.is_watched = False
+        """Whether the moment is noted from which it cannot be in time any more."""
         self.needed_ns = 0
         """Least time that the remaining steps take, when that was last asked."""
         self.held_by: ResourceState | None = None

@@ -7,13 +7,16 @@ from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.dispatch import PROBE_EVERY
 from edgepipe.scheduler.events import (
     Action,
+    Failed,
     FrameArrived,
     Grant,
     JobDone,
     JobFailed,
     Leave,
+    SetTimer,
     Start,
     Stop,
+    TimerFired,
 )
 from edgepipe.scheduler.fates import Fate, Reason
 from edgepipe.scheduler.job import (
@@ -186,7 +189,7 @@ def test_later_steps_count_when_a_frame_is_judged_doomed() -> None:
     actions = core.handle(
         101, JobFailed((start.jobs[0],), Fate.FAILED, Reason.STAGE_ERROR)
     )
-    assert left(actions) == [(n, Reason.STAGE_ERROR), (n + 1, Reason.DOOMED)]
+    assert left(actions) == [(n + 1, Reason.DOOMED), (n, Reason.STAGE_ERROR)]
 
 
 def test_one_in_a_row_of_doomed_frames_is_run_so_that_the_estimate_can_recover() -> (
@@ -317,3 +320,34 @@ def test_a_stream_without_sense_is_refused(
 def test_a_step_on_an_unknown_resource_is_refused() -> None:
     with pytest.raises(ValueError, match="needs resource 'cpu'"):
         Scheduler([stream()], [Resource("gpu")])
+
+
+def test_a_deadline_passes_when_it_is_due_and_not_when_somebody_next_looks() -> None:
+    core = Scheduler([stream()], [CPU])
+    n = learn(core, 30)
+    arrive(core, n, now=0, deadline=1000)  # runs, and does not come back
+    waits = arrive(core, n + 1, now=10, deadline=110)
+    assert SetTimer(81) in waits  # 110 less 30 is the last good moment
+    assert left(core.handle(80, TimerFired())) == []
+    assert left(core.handle(81, TimerFired())) == [(n + 1, Reason.DOOMED)]
+
+
+def test_a_frame_behind_a_stuck_one_is_given_up_when_it_is_due() -> None:
+    core = Scheduler([stream(steps=(DECODE, INFER))], [Resource("cpu", 2)])
+    arrive(core, 0, deadline=1000)  # decodes for ever
+    assert SetTimer(101) in arrive(core, 1, deadline=100)
+    assert left(core.handle(101, TimerFired())) == [(1, Reason.DOOMED)]
+
+
+def test_one_of_a_batch_can_fail_while_the_others_go_on() -> None:
+    step = Step("infer", "gpu", stateful=False, cost_ns=10, batch_key="m", batch_max=4)
+    core = Scheduler([stream(steps=(step, TRACK), capacity=4)], [CPU, Resource("gpu")])
+    first = job_of(arrive(core, 0, deadline=1000))
+    arrive(core, 1, deadline=1000)
+    arrive(core, 2, deadline=1000)
+    after = core.handle(10, JobDone((first,), 10))
+    batch = max((a.jobs for a in after if isinstance(a, Start)), key=len)
+    assert [job.sequence for job in batch] == [1, 2]
+    bad = Failed(batch[0], Fate.FAILED, Reason.BAD_OUTPUT)
+    assert left(core.handle(30, JobDone(batch, 20, (bad,)))) == [(1, Reason.BAD_OUTPUT)]
+    assert core.in_flight("front") == 2
