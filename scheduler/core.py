@@ -1,11 +1,9 @@
 """The scheduler as a state machine: events and the time go in, decisions come out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from edgepipe.scheduler.admission import admit
-from edgepipe.scheduler.budget import StepCost
+from edgepipe.scheduler.deadlines import NEVER_NS, Deadlines
 from edgepipe.scheduler.dispatch import RESERVE_AFTER, Dispatcher
 from edgepipe.scheduler.events import (
     Action,
@@ -22,7 +20,6 @@ from edgepipe.scheduler.events import (
     Kind,
     Leave,
     Redated,
-    Refused,
     SetTimer,
     Start,
     StreamAdded,
@@ -31,7 +28,6 @@ from edgepipe.scheduler.events import (
 )
 from edgepipe.scheduler.fates import Fate, Reason
 from edgepipe.scheduler.job import (
-    PERMILLE,
     Job,
     Mode,
     OnMiss,
@@ -41,17 +37,13 @@ from edgepipe.scheduler.job import (
 )
 from edgepipe.scheduler.ladder import Ladder
 from edgepipe.scheduler.policy import BY_NAME, Policy, Shed, by_freshness
+from edgepipe.scheduler.roster import Roster
 from edgepipe.scheduler.state import (
     FrameState,
     ResourceState,
     State,
     StreamState,
-    shared_costs,
 )
-
-MOST_WATCHED = 64
-"""Moments of frames that wait no more may be kept up to this number and twice that of
-the frames in flight."""
 
 MOST_ABANDONED = 64
 """Jobs of frames that have left may stay on the heaps up to this number."""
@@ -74,25 +66,20 @@ class Scheduler:
     ) -> None:
         self._policy = policy
         self._dispatcher = Dispatcher(policy)
-        self._resources = {
-            resource.name: ResourceState(resource, policy.plan and resource.planned)
-            for resource in resources
-        }
-        self._shared: dict[tuple[str, int], StepCost] = {}
-        self._streams: dict[str, StreamState] = {}
+        self._roster = Roster(resources, policy)
+        self._streams = self._roster.streams
+        self._resources = self._roster.resources
         self._dirty: list[ResourceState] = []
         """Resources on which something may start."""
         self._touched: dict[str, StreamState] = {}
         """Streams whose credits may have changed."""
-        self._joined = 0
         self._arrivals = 0
         self._abandoned = 0
         """Jobs on the heaps whose frames have left."""
         self._stopped = False
         self._now_ns: int | None = None
         self._timer_ns: int | None = None
-        self._dooms: list[tuple[int, int, int, FrameState]] = []
-        """When frames that wait cannot be in time any more: (moment, arrival, step)."""
+        self._deadlines = Deadlines()
         self._ladder = (
             Ladder(self._streams, self._resources.values(), batched=policy.batch)
             if policy.ladder
@@ -129,7 +116,7 @@ class Scheduler:
             )
             now_ns = before_ns
         self._now_ns = now_ns
-        if self._dooms and self._dooms[0][0] <= now_ns:
+        if self._deadlines.first_ns <= now_ns:
             self._expire(now_ns, actions)
         kind = type(event)
         if kind is FrameArrived:
@@ -142,8 +129,8 @@ class Scheduler:
             actions += self._ladder.look(now_ns)
         if self._dirty:
             self._dispatch(now_ns, actions)
-        if self._dooms:
-            self._await_dooms(actions)
+        if self._deadlines.first_ns < NEVER_NS:
+            self._await_deadlines(actions)
         if self._touched:
             self._grant(actions)
         return actions
@@ -358,13 +345,7 @@ class Scheduler:
                 self._leave(frame, Fate.DROPPED, Reason.SHUTDOWN, actions)
 
     def _set_clock(self, event: ClockChanged, actions: list[Action]) -> None:
-        resource = self._resources[event.resource]
-        resource.clock_permille = permille = max(1, event.permille)
-        for stream, _ in resource.users:
-            for row in stream.costs:
-                for place, cost in zip(stream.places, row, strict=True):
-                    if place is resource:
-                        cost.set_clock(permille)
+        resource = self._roster.set_clock(event.resource, event.permille)
         if self._ladder is not None:
             actions += self._ladder.relieve(self._now_ns or 0, Cause.CLOCK)
         if resource.ready and not resource.is_dirty:
@@ -372,65 +353,19 @@ class Scheduler:
 
     # --- streams --------------------------------------------------------------------
 
-    def _join(self, spec: StreamSpec) -> None:
-        """Take a stream in."""
-        if spec.id in self._streams:
-            raise ValueError(f"there is a stream {spec.id!r} already")
-        for step in spec.steps:
-            if step.resource not in self._resources:
-                raise ValueError(
-                    f"step {step.name!r} needs resource {step.resource!r}, "
-                    f"which does not exist"
-                )
-        places = [self._resources[step.resource] for step in spec.steps]
-        costs = shared_costs(spec, self._resources, self._shared)
-        stream = StreamState(spec, self._joined, places, costs)
-        self._joined += 1
-        self._streams[spec.id] = stream
-        for place in dict.fromkeys(places):
-            place.add_user(stream)
-        if spec.credits:
-            self._touched[spec.id] = stream
-
     def _add(self, spec: StreamSpec, actions: list[Action]) -> None:
-        """Admit a stream if the promises made so far can still be kept.
-
-        Policies that do not plan make no promises and take everybody.
-        """
-        answer: Admitted | Refused = Admitted(spec.id)
-        if self._policy.plan:
-            answer = admit(
-                self._promised(spec),
-                [self._promised(s.spec) for s in self._streams.values()],
-                [Resource(r.name, r.slots) for r in self._resources.values()],
-                self._work_ns,
-                {r.name: r.clock_permille for r in self._resources.values()},
-                batched=self._policy.batch,
-            )
+        """Admit a stream, if the promises made so far can still be kept."""
+        answer = self._roster.judge(spec)
         actions.append(answer)
         if isinstance(answer, Admitted):
             self._join(spec)
             if self._ladder is not None:
                 actions += self._ladder.relieve(self._now_ns or 0, Cause.ADMISSION)
 
-    def _promised(self, spec: StreamSpec) -> StreamSpec:
-        """The stream with the rungs that the policy may use."""
-        return spec if self._policy.ladder else replace(spec, ladder=spec.ladder[:1])
-
-    def _work_ns(self, spec: StreamSpec, step: int) -> int:
-        """What the step takes alone on the cheapest rung, at full clock."""
-        rung = spec.ladder[-1]
-        scale = rung.cost_permille[step] if rung.cost_permille else PERMILLE
-        stream = self._streams.get(spec.id)
-        key = (spec.steps[step].batch_key, scale)
-        cost: StepCost | None = None
-        if stream is not None:
-            cost = stream.costs[len(spec.ladder) - 1][step]
-        elif key in self._shared:
-            cost = self._shared[key]
-        if cost is None or not cost.alone.measured:
-            return spec.steps[step].cost_ns * scale // PERMILLE
-        return cost.alone.mean_ns * cost.alone.clock_permille // PERMILLE
+    def _join(self, spec: StreamSpec) -> None:
+        stream = self._roster.join(spec)
+        if spec.credits:
+            self._touched[spec.id] = stream
 
     def _remove(self, name: str, actions: list[Action]) -> None:
         stream = self._streams.get(name)
@@ -444,13 +379,9 @@ class Scheduler:
 
     def _forget(self, stream: StreamState) -> None:
         """Drop a stream that is leaving once nothing of it is in flight."""
-        if stream.frames or self._streams.get(stream.spec.id) is not stream:
-            return
-        del self._streams[stream.spec.id]
-        self._dispatcher.starving -= stream.miss_run >= RESERVE_AFTER
-        self._touched.pop(stream.spec.id, None)
-        for place in dict.fromkeys(stream.places):
-            place.remove_user(stream)
+        if not stream.frames and self._roster.leave(stream):
+            self._dispatcher.starving -= stream.miss_run >= RESERVE_AFTER
+            self._touched.pop(stream.spec.id, None)
 
     # --- frames on their way ----------------------------------------------------------
 
@@ -634,44 +565,28 @@ class Scheduler:
             or frame.stream.spec.on_miss is OnMiss.DELIVER_LATE
         ):
             return
-        frame.is_watched = True
-        at_ns = frame.deadline_ns + 1
+        last_ns = frame.deadline_ns
         if shed is Shed.DOOMED and not frame.is_probe:
             for cost in frame.costs[frame.step :]:
-                at_ns -= cost.alone.shed_ns
-        heappush(self._dooms, (at_ns, frame.arrival, frame.step, frame))
-        if len(self._dooms) > MOST_WATCHED + 2 * self._in_flight():
-            self._dooms = [item for item in self._dooms if _still_waits(item)]
-            heapify(self._dooms)
-
-    def _in_flight(self) -> int:
-        return sum(len(stream.frames) for stream in self._streams.values())
+                last_ns -= cost.alone.shed_ns
+        self._deadlines.add(frame, last_ns)
 
     def _expire(self, now_ns: int, actions: list[Action]) -> None:
         """Give up what waits and cannot be in time, also while all slots are busy."""
-        again: list[FrameState] = []
-        while self._dooms and self._dooms[0][0] <= now_ns:
-            item = heappop(self._dooms)
-            if not _still_waits(item):
-                continue
-            frame = item[3]
-            frame.is_watched = False
+        for frame in self._deadlines.passed(now_ns):
+            if frame.state is State.GONE:
+                continue  # another one's end took it along
             if self._dispatcher.is_doomed(frame, now_ns):
                 self._give_up(frame, now_ns, actions)
             elif now_ns <= frame.deadline_ns:
-                again.append(frame)
-        for frame in again:
-            if frame.state is not State.GONE:
                 self._watch(frame)
 
-    def _await_dooms(self, actions: list[Action]) -> None:
+    def _await_deadlines(self, actions: list[Action]) -> None:
         """Ask to be woken when the next waiting frame cannot be in time any more."""
-        dooms = self._dooms
-        while dooms and not _still_waits(dooms[0]):
-            heappop(dooms)
-        if dooms and (self._timer_ns is None or dooms[0][0] < self._timer_ns):
-            self._timer_ns = dooms[0][0]
-            actions.append(SetTimer(self._timer_ns))
+        at_ns = self._deadlines.next_ns()
+        if at_ns is not None and (self._timer_ns is None or at_ns < self._timer_ns):
+            self._timer_ns = at_ns
+            actions.append(SetTimer(at_ns))
 
     # --- starts -----------------------------------------------------------------------
 
@@ -799,9 +714,3 @@ class Scheduler:
             if new > 0:
                 stream.outstanding_credits += new
                 actions.append(Grant(name, new))
-
-
-def _still_waits(item: tuple[int, int, int, FrameState]) -> bool:
-    """Whether the noted frame still waits for the step for which it was noted."""
-    _, _, step, frame = item
-    return frame.step == step and frame.state in (State.BLOCKED, State.READY)

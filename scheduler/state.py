@@ -1,6 +1,6 @@
 """What the core knows of frames, streams and resources while they are in flight."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from edgepipe.scheduler.arrivals import Arrivals
@@ -299,30 +299,3 @@ class ResourceState:
         if users:
             self.top_band = self.users[0][0].band
             self.last_band = self.users[-1][0].band
-
-
-def shared_costs(
-    spec: StreamSpec,
-    resources: Mapping[str, ResourceState],
-    shared: dict[tuple[str, int], StepCost],
-) -> list[list[StepCost]]:
-    """The stream's costs by rung and step; steps with one batch key share theirs."""
-    costs: list[list[StepCost]] = []
-    for number, rung in enumerate(spec.ladder):
-        row: list[StepCost] = []
-        for index, step in enumerate(spec.steps):
-            scale = rung.cost_permille[index] if rung.cost_permille else PERMILLE
-            clock = resources[step.resource].clock_permille
-            if number and scale == PERMILLE:
-                row.append(costs[0][index])
-                continue
-            expected_ns = step.cost_ns * scale // PERMILLE
-            if step.batch_key:
-                key = (step.batch_key, scale)
-                if key not in shared:
-                    shared[key] = StepCost(expected_ns, step.batch_curve, clock)
-                row.append(shared[key])
-            else:
-                row.append(StepCost(expected_ns, (), clock))
-        costs.append(row)
-    return costs
