@@ -35,6 +35,8 @@ class Reason(Enum):
     """Came sooner after the last one than the stream's rate cap allows."""
     STRIDE = "stride"
     """Skipped by the degradation ladder; counts as a miss."""
+    UNSEEN = "unseen"
+    """Track-only, and the network had not looked for longer than tracks may live on."""
     DAMAGED = "damaged"
     """The decoder had no usable picture for it."""
     SOURCE_GAP = "source_gap"

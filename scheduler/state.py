@@ -159,7 +159,7 @@ class StreamState:
             for step, cost in zip(spec.steps, costs[0], strict=True)
         ]
         """Of each step of a track-only frame."""
-        self.varies_at = max(
+        self.varies_at = min(
             (
                 index
                 for rung in spec.ladder
@@ -168,7 +168,8 @@ class StreamState:
             ),
             default=-1,
         )
-        """The last step whose cost depends on the rung; -1: none does."""
+        """The first step whose cost depends on the rung; -1: none does. Once it has
+        begun, the frame stays on its rung."""
         self.blocked = 0
         """How many of the frames wait for an older one."""
         self.queued = 0
