@@ -142,12 +142,27 @@ def bounds_of(
     if duration is not None:
         scenario = replace(scenario, duration_ns=duration_ns(duration))
     frames = trace(scenario, seed)
-    return [
-        bound(scenario, frames, kind, ladder=which == "ladder", effort=effort)
-        for kind in kinds
-        for which in rungs
-        if which == "full" or has_ladder(scenario)
-    ]
+    found: list[Bound] = []
+    for kind in kinds:
+        for which in rungs:
+            if which == "ladder" and not has_ladder(scenario):
+                continue
+            settled = [known for known in found if _settles(known, kind, which)]
+            if settled:
+                found.append(replace(settled[0], bound_kind=kind, rungs=which))
+                continue
+            ladder = which == "ladder"
+            found.append(bound(scenario, frames, kind, ladder=ladder, effort=effort))
+    return found
+
+
+def _settles(known: Bound, kind: str, rungs: str) -> bool:
+    """Whether no bound with more freedom can say more: it would also allow all."""
+    return (
+        known.on_time == known.utility == 1.0
+        and KINDS.index(known.bound_kind) <= KINDS.index(kind)
+        and RUNGS.index(known.rungs) <= RUNGS.index(rungs)
+    )
 
 
 HEADER = "| scenario | kind | rungs | seeds | on time % | utility % | by | s |"

@@ -2,11 +2,17 @@
 
 The real runtime, scheduler, ledger, statistics and frame log run with a source that
 makes nothing and stages that do nothing, so all the CPU that the process spends is
-hand-offs, scheduling and book-keeping. Fused and unfused steps alternate in one run;
-each round gives one figure per variant, and the median and range over the rounds are
-printed.
+hand-offs, scheduling and book-keeping. Fused and unfused steps, or different numbers of
+streams, alternate in one run; each round gives one figure per variant, and the median
+and range over the rounds are printed.
 
     python benchmarks/overhead.py [--frames 5000] [--rounds 7] [--policy slack]
+    python benchmarks/overhead.py --streams 1 4 16 64
+
+With ``--streams`` the frames are shared out among the streams, steps are fused, and
+what the frames cost is given with its ratio to the first variant, round by round. With
+``--fps`` they come as from cameras, so many a second in all, instead of as fast as they
+are wanted.
 """
 
 import argparse
@@ -15,7 +21,9 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -82,25 +90,55 @@ class Pass:
         """Nothing to release."""
 
 
+@dataclass
+class Paced(Empty):
+    """Frames that are due at regular times."""
+
+    period_ns: int = 0
+
+    def next_arrival(self) -> Arrival | None:
+        """The next frame."""
+        arrival = super().next_arrival()
+        if arrival is None:
+            return None
+        return Arrival(arrival.index, arrival.index * self.period_ns)
+
+
+def plan_of(
+    name: str, groups: tuple[tuple[str, ...], ...], frames: int, period_ns: int
+) -> StreamPlan:
+    """One stream; ``period_ns``: 0 for as fast as its frames are wanted."""
+    spec = StreamSpec(
+        name,
+        tuple(Step("+".join(g), "cpu", STATEFUL[g[0]]) for g in groups),
+        queue_capacity=4,
+        overflow=Overflow.BLOCK,
+        queued_steps=2,
+        credits=not period_ns,
+    )
+    stages = tuple(tuple(Pass(name) for name in group) for group in groups)
+    source = Paced(frames, period_ns=period_ns) if period_ns else Empty(frames)
+    pace = Pace.REALTIME if period_ns else Pace.FAST
+    return StreamPlan(spec, source, stages, 10**10, pace)
+
+
 def cpu_us_per_frame(
     groups: tuple[tuple[str, ...], ...],
     frames: int,
     slots: int,
     policy: Policy,
     folder: Path,
+    *,
+    streams: int = 1,
+    fps: float = 0.0,
 ) -> float:
-    """Run ``frames`` frames; return CPU microseconds of the process per frame."""
-    steps = tuple(Step("+".join(g), "cpu", STATEFUL[g[0]]) for g in groups)
-    spec = StreamSpec(
-        "front",
-        steps,
-        queue_capacity=4,
-        overflow=Overflow.BLOCK,
-        queued_steps=2,
-        credits=True,
-    )
-    stages = tuple(tuple(Pass(name) for name in group) for group in groups)
-    plan = StreamPlan(spec, Empty(frames), stages, 10**10, Pace.FAST)
+    """Run ``frames`` frames in all; return CPU microseconds of the process per frame.
+
+    ``fps``: how many come in a second, of all streams; 0: as fast as they are wanted.
+    """
+    each = frames // streams
+    period_ns = round(1e9 * streams / fps) if fps else 0
+    plans = [plan_of(f"s{n}", groups, each, period_ns) for n in range(streams)]
     clock, kept = MonotonicClock(), RunStatistics(100_000)
     recorder = Recorder(folder / "frames.arrow", clock)
     recorder.start()
@@ -110,8 +148,8 @@ def cpu_us_per_frame(
         recorder.add(record)
 
     resources = [Resource("cpu", slots)]
-    scheduler = Scheduler([spec], resources, policy)
-    runtime = Runtime([plan], scheduler, resources, clock, on_record)
+    scheduler = Scheduler([plan.spec for plan in plans], resources, policy)
+    runtime = Runtime(plans, scheduler, resources, clock, on_record)
     gc.collect()
     gc.freeze()  # as every run does before its first frame
     before = time.process_time_ns()
@@ -121,8 +159,37 @@ def cpu_us_per_frame(
     recorder.close()
     spent = time.process_time_ns() - before
     gc.unfreeze()
-    assert runtime.account("front").completed == frames
-    return spent / frames / 1e3
+    done = sum(runtime.account(plan.spec.id).completed for plan in plans)
+    assert fps or done == each * streams
+    return spent / (each * streams) / 1e3
+
+
+def compare(
+    variants: Mapping[str, Callable[[Path], float]], rounds: int
+) -> dict[str, dict[str, float]]:
+    """Run the variants in turn; figures over the rounds, ratios to the first one."""
+    figures: dict[str, list[float]] = {name: [] for name in variants}
+    for number in range(rounds + 1):
+        for name, variant in variants.items():
+            with tempfile.TemporaryDirectory() as folder:
+                us = variant(Path(folder))
+            if number:  # the first round warms up imports, caches and the allocator
+                figures[name].append(us)
+    base = next(iter(figures.values()))
+    return {
+        name: {
+            "median_us": round(statistics.median(values), 1),
+            "min_us": round(min(values), 1),
+            "max_us": round(max(values), 1),
+            "ratio": round(
+                statistics.median(
+                    own / first for own, first in zip(values, base, strict=True)
+                ),
+                2,
+            ),
+        }
+        for name, values in figures.items()
+    }
 
 
 def main() -> None:
@@ -132,28 +199,28 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--policy", choices=list(BY_NAME), default="slack")
+    parser.add_argument("--streams", type=int, nargs="+", default=[])
+    parser.add_argument("--fps", type=float, default=0.0)
     args = parser.parse_args()
     policy = BY_NAME[args.policy]
-    variants = {"fused": FUSED, "unfused": UNFUSED}
-    figures: dict[str, list[float]] = {name: [] for name in variants}
-    for number in range(args.rounds + 1):
-        for name, groups in variants.items():
-            with tempfile.TemporaryDirectory() as folder:
-                us = cpu_us_per_frame(
-                    groups, args.frames, args.slots, policy, Path(folder)
-                )
-            if number:  # the first round warms up imports, caches and the allocator
-                figures[name].append(us)
-    result = {
-        name: {
-            "median_us": round(statistics.median(values), 1),
-            "min_us": round(min(values), 1),
-            "max_us": round(max(values), 1),
-        }
-        for name, values in figures.items()
-    }
+    variants: dict[str, Callable[[Path], float]] = {}
+    for streams in args.streams:
+        variants[f"{streams} streams"] = partial(
+            cpu_us_per_frame,
+            FUSED,
+            args.frames,
+            args.slots,
+            policy,
+            streams=streams,
+            fps=args.fps,
+        )
+    if not args.streams:
+        for name, groups in {"fused": FUSED, "unfused": UNFUSED}.items():
+            variants[name] = partial(
+                cpu_us_per_frame, groups, args.frames, args.slots, policy, fps=args.fps
+            )
     how = {"frames": args.frames, "slots": args.slots, "policy": args.policy}
-    print(json.dumps({**how, **result}, indent=1))
+    print(json.dumps({**how, **compare(variants, args.rounds)}, indent=1))
 
 
 if __name__ == "__main__":

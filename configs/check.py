@@ -118,7 +118,11 @@ def _suggest(schema: type[Section], siblings: list[str], key: str) -> str:
 
 @cache
 def _every_key(schema: type[Section]) -> dict[str, str]:
-    return dict(section.every_key(schema))
+    # Of keys with one name the one nearest to the top is meant.
+    deepest_first = sorted(
+        section.every_key(schema), key=lambda item: -item[1].count(".")
+    )
+    return dict(deepest_first)
 
 
 def _keys_below(value: object, path: Path) -> Iterator[Path]:

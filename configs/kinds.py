@@ -217,6 +217,36 @@ def duration(*, zero: bool = False) -> Kind:
     return Kind(wanted, read, schema, units.format_duration)
 
 
+def processors() -> Kind:
+    """Numbers of processors as Linux writes them: ``0-3,6``; a tuple once read."""
+    pattern = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
+
+    def read(value: object) -> tuple[int, ...]:
+        written = native(value)
+        if type(written) is int and 0 <= written <= 9999:
+            return (written,)
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise UnfitError
+        cpus: set[int] = set()
+        for part in value.split(","):
+            first, _, last = part.partition("-")
+            if last and int(last) < int(first):
+                raise UnfitError(f"{part} ends before it begins")
+            cpus.update(range(int(first), int(last or first) + 1))
+        return tuple(sorted(cpus))
+
+    def write(value: tuple[int, ...]) -> str:
+        return ",".join(map(str, value))
+
+    schema = {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": 9999},
+            {"type": "string", "pattern": f"^{pattern}$"},
+        ]
+    }
+    return Kind("processors such as 0-3,6", read, schema, write)
+
+
 def promise() -> Kind:
     """A promise of so many frames in time of any so many in a row."""
     pattern = r"([1-9][0-9]?) of ([1-9][0-9]?)"

@@ -53,6 +53,8 @@ streams:
     queue: {capacity: 2, overflow: drop_oldest}
     contract: 9 of 10          # of any ten frames in a row, nine in time
     weight: 2
+    branches:                  # the same pictures once more, with time to look closely
+      - {id: front-closely, variant: precise, deadline: 500ms, criticality: background}
   - id: rear
     <<: *road
     source: {uri: "synthetic:?seed=1&width=320&height=192&fps=30"}
@@ -68,11 +70,18 @@ model:
   precision: int8
   engine: auto
   score: 0.4
+  variants:                    # cheaper networks for the ladder below
+    - {name: small, card: "models/nanodet-g-320.yaml", score: 0.4}
+    - {name: precise, precision: fp32}
 
 tracker: {kind: iou, iou: 0.3, max_age: 1s, min_hits: 2}
 
 scheduler:
-  policy: slack
+  policy: auto
+  ladder:                      # given up in this order when time is short
+    - {stride: 2}
+    - {variant: small, value: 0.85}          # half the frames, the small network
+    - {track_only: 2, value: 0.7}            # and every other of those without it
   resources: {cpu: 2}
   fuse: true
   max_in_flight: 8
@@ -130,6 +139,9 @@ All mistakes are reported in one run, one line each, as
   quotes.
 - A duration without its unit.
 - Two streams with one id, two sinks with one file.
+- A variant that no rung of the ladder runs or that does not exist; a rung that does the
+  same work as one above it; a track-only rung without a tracker; a ladder with a policy
+  that does not use it, and `slack+ladder` without one.
 - A tab in the indentation; a no-break space or another exotic, invisible or control
   character outside a comment (an escape in double quotes, `"\\u00a0"`, may stand for
   it); text that is not UTF-8. A byte order mark and Windows line ends are fine.

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from edgepipe.configs import ladder_rules
 from edgepipe.configs.problems import Marks, Path, Problem
 from edgepipe.configs.scalars import is_list, is_mapping, native, show
 from edgepipe.configs.schema import SchedulerConfig, StreamConfig
@@ -24,10 +25,17 @@ def check(data: object, marks: Marks) -> Iterator[Problem]:
     """Every broken rule."""
     top = data if is_mapping(data) else {}
     streams, sinks = _mappings(top, "streams"), _mappings(top, "sinks")
+    streams += [
+        ((*path, *below), branch)
+        for path, stream in streams
+        for below, branch in _mappings(stream, "branches")
+    ]
     yield from _once(_texts(streams, "id"), _same_id, "stream id", marks)
     yield from _once(_texts(sinks, "path"), posixpath.normpath, "path", marks)
     yield from _capacities(top, streams, marks)
     yield from _min_services(streams, marks)
+    yield from _no_waiting(streams, marks)
+    yield from ladder_rules.check(top, streams, marks)
     for path, sink in sinks:
         text = sink.get("path")
         if isinstance(text, str):
@@ -68,6 +76,19 @@ def _min_services(
         if given and criticality in ("critical", "normal"):
             place: Path = (*path, "min_service")
             text = f"only a background stream can have one, this one is {criticality}"
+            yield Problem(marks.value(place), place, text)
+
+
+def _no_waiting(
+    streams: Sequence[tuple[Path, Mapping[str, object]]], marks: Marks
+) -> Iterator[Problem]:
+    """What a stream has decoded comes to its branches whether they have room or not."""
+    for path, stream in streams:
+        queue = stream.get("queue")
+        overflow = queue.get("overflow") if is_mapping(queue) else None
+        if "branches" in path and overflow == "block":
+            place: Path = (*path, "queue", "overflow")
+            text = "a branch cannot make its stream wait"
             yield Problem(marks.value(place), place, text)
 
 

@@ -17,6 +17,7 @@ from edgepipe.configs.kinds import (
     file_path,
     identifier,
     or_null,
+    processors,
     promise,
     real,
     switch,
@@ -36,8 +37,9 @@ Pace = Literal["realtime", "fast"]
 Precision = Literal["int8", "fp32"]
 EngineChoice = Literal["auto", "openvino", "onnxruntime"]
 TrackerKind = Literal["iou", "none"]
-POLICIES = tuple(name for name, policy in BY_NAME.items() if not policy.ladder)
-"""Those that can be chosen: a stream has no key for a ladder yet."""
+AUTO = "auto"
+POLICIES = (AUTO, *BY_NAME)
+"""Those that can be chosen; ``auto`` is the best one for what is configured."""
 
 
 class SourceConfig(Section):
@@ -79,14 +81,13 @@ class QueueConfig(Section):
     )
 
 
-class StreamConfig(Section):
-    """Frames from one source, and what is promised for them."""
+class PromisesConfig(Section):
+    """What is promised for the frames of a stream, and who works on them."""
 
     id: Annotated[str, identifier()] = Field(
         description=f"Unique name of the stream: {ID_RULE}. It stays the text typed,"
         " also where YAML could read a number or a boolean."
     )
-    source: SourceConfig = Field(description="Where the frames come from.")
     criticality: Annotated[Criticality, choice(get_args(Criticality))] = Field(
         default="normal",
         description="Which streams go first when there is not time for all.",
@@ -133,6 +134,54 @@ class StreamConfig(Section):
         " long, it may cost other streams a frame that their contract can spare. null:"
         " it waits until nobody else needs the time.",
     )
+    variant: Annotated[str | None, or_null(identifier())] = Field(
+        default=None,
+        description="The network of `model.variants` that looks at its frames at full"
+        " quality; null: the model itself.",
+    )
+
+
+class BranchConfig(PromisesConfig):
+    """Another use of a stream's decoded frames, with promises and books of its own.
+
+    It gets a frame when the stream has decoded it. The picture is shared, and time
+    counts from its capture. A branch never makes its stream wait.
+    """
+
+
+class StreamConfig(PromisesConfig):
+    """Frames from one source, and what is promised for them."""
+
+    source: SourceConfig = Field(description="Where the frames come from.")
+    branches: Annotated[tuple[BranchConfig, ...], Strict(False)] = Field(
+        default=(),
+        description="Other uses of its decoded frames, one item each; to the scheduler"
+        " and in every result they are streams of their own.",
+    )
+
+
+class VariantConfig(Section):
+    """Another network for the rungs of the ladder and the streams that name it."""
+
+    name: Annotated[str, identifier()] = Field(
+        description="What rungs and streams call it; any name but `full`, which is the"
+        " network that a stream has at full quality."
+    )
+    path: Annotated[str | None, or_null(text())] = Field(
+        default=None, description="As of the model; null: the same."
+    )
+    precision: Annotated[Precision | None, or_null(choice(get_args(Precision)))] = (
+        Field(default=None, description="As of the model; null: the same.")
+    )
+    card: Annotated[str | None, or_null(file_path())] = Field(
+        default=None,
+        description="Path of its model card, which must name the same classes; a card"
+        " with a smaller input makes a variant of the same file. null: beside the file,"
+        " or, without a path of its own, the model's.",
+    )
+    score: Annotated[float | None, or_null(real(0, 1))] = Field(
+        default=None, description="Lowest score of a detection; null: its card's."
+    )
 
 
 class ModelConfig(Section):
@@ -174,6 +223,17 @@ class ModelConfig(Section):
         description="Whether detections of different classes remove each other; null:"
         " the model card's.",
     )
+    batch_max: Annotated[int, whole(1, 16)] = Field(
+        default=1,
+        description="Most frames, of different streams or of one, that go through the"
+        " network in one call. They wait for each other, and on a processor that buys"
+        " little or nothing: see docs/benchmarks.md.",
+    )
+    variants: Annotated[tuple[VariantConfig, ...], Strict(False)] = Field(
+        default=(),
+        description="Other networks with the same classes, loaded and warm before the"
+        " first frame.",
+    )
 
 
 class TrackerConfig(Section):
@@ -197,6 +257,13 @@ class TrackerConfig(Section):
     min_hits: Annotated[int, whole(1, 1000)] = Field(
         default=2, description="Detections before a track is confirmed."
     )
+    track_only_max_age_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("500ms"),
+        alias="track_only_max_age",
+        description="How long ago the network may have looked last for a track-only"
+        " result to be delivered; what is older is dropped as `unseen`. More than"
+        " `max_age` is no more than that.",
+    )
 
 
 class ResourcesConfig(Section):
@@ -209,14 +276,56 @@ class ResourcesConfig(Section):
     )
 
 
+class RungConfig(Section):
+    """One rung: what is given up on it besides all that the rungs above give up."""
+
+    stride: Annotated[int | None, or_null(whole(1, 100))] = Field(
+        default=None,
+        description="One frame in so many is worked on; the others are dropped as"
+        " `stride`, and have missed.",
+    )
+    variant: Annotated[str | None, or_null(identifier())] = Field(
+        default=None,
+        description="The network of `model.variants` that looks at the frames; `full`"
+        " is the one that the stream has at full quality.",
+    )
+    track_only: Annotated[int | None, or_null(whole(1, 100))] = Field(
+        default=None,
+        description="One frame in so many is looked at by the network; in the others"
+        " the tracker tells where its objects should be.",
+    )
+    batch_max: Annotated[int | None, or_null(whole(1, 16))] = Field(
+        default=None, description="As `model.batch_max`, on this rung."
+    )
+    value: Annotated[float | None, or_null(real(0.001, 1))] = Field(
+        default=None,
+        description="What a result is worth against one of full quality: it is what"
+        " `utility` in the summary counts, and weighs frames when there is not time for"
+        " all.",
+    )
+    track_only_value: Annotated[float | None, or_null(real(0.001, 1))] = Field(
+        default=None,
+        description="What the result of a frame is worth that the network has not"
+        " looked at, in place of `value`.",
+    )
+
+
 class SchedulerConfig(Section):
     """Which job goes next, and on what."""
 
     policy: Annotated[str, choice(POLICIES)] = Field(
-        default="slack",
+        default=AUTO,
         description="`slack` looks ahead and gives up early what cannot be in time, by"
-        " criticality, contract and weight. The others are there to compare with: they"
-        " look at one thing only, such as the deadline or the order of arrival.",
+        " criticality, contract and weight; `slack+ladder` gives up quality first, as"
+        " `ladder` says; `auto` is the one of the two that fits. The others are there"
+        " to compare with: they look at one thing only, such as the deadline or the"
+        " order of arrival.",
+    )
+    ladder: Annotated[tuple[RungConfig, ...], Strict(False)] = Field(
+        default=(),
+        description="How every stream's frames are worked on more cheaply when there"
+        " is not time for full quality: the first rung first, each with all that the"
+        " rungs above it give up. What an item leaves out stays as on the rung above.",
     )
     resources: ResourcesConfig = Field(
         default=ResourcesConfig(), description="What jobs can run on."
@@ -246,6 +355,27 @@ class TelemetryConfig(Section):
     )
 
 
+class ThreadsConfig(Section):
+    """What is asked of the system for the threads that do a resource's work."""
+
+    cpus: Annotated[tuple[int, ...] | None, or_null(processors())] = Field(
+        default=None, description="Processors that they may use; null: all."
+    )
+    realtime: Annotated[int | None, or_null(whole(1, 99))] = Field(
+        default=None,
+        description="Priority in the real-time class SCHED_FIFO, which goes before"
+        " everything else and needs permission; null: ordinary time sharing.",
+    )
+
+
+class PlacementConfig(Section):
+    """Where work runs, by resource. What the system refuses is a warning."""
+
+    cpu: ThreadsConfig = Field(
+        default=ThreadsConfig(), description="The workers of the processor."
+    )
+
+
 class RunConfig(Section):
     """When a run begins to count, and when it ends."""
 
@@ -266,6 +396,23 @@ class RunConfig(Section):
         alias="stop_within",
         description="Longest time a stop may take; what is unfinished then is given"
         " up.",
+    )
+    hang_after_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("10s"),
+        alias="hang_after",
+        description="A stage that has not come back for so long hangs: its frame fails"
+        " as `hung` and another thread takes the place of its own. A step that is known"
+        " to be slow gets three times what it needs.",
+    )
+    switch_interval_ns: Annotated[int | None, or_null(duration())] = Field(
+        default=units.duration_ns("200us"),
+        alias="switch_interval",
+        description="How long a thread that computes in Python may keep the others"
+        " waiting, for the time of the run; null: as Python has it, 5 ms.",
+    )
+    placement: PlacementConfig = Field(
+        default=PlacementConfig(),
+        description="Processors and priority of the worker threads.",
     )
 
 
@@ -292,3 +439,10 @@ class Config(Section):
         default=(), description="Where results go besides the report."
     )
     run: RunConfig = Field(default=RunConfig(), description="Start and end of a run.")
+
+    @property
+    def all_streams(self) -> tuple[PromisesConfig, ...]:
+        """Every stream, each followed by its branches."""
+        return tuple(
+            each for stream in self.streams for each in (stream, *stream.branches)
+        )

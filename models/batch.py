@@ -13,9 +13,7 @@ from edgepipe.models.engine import Outputs
 class BatchOutputs:
     """Collects the outputs of single images; memory is kept from call to call.
 
-    On a CPU a batch buys at most a fifth of the time per image and costs the latency
-    of all its images, so networks are compiled for one image and a batch is run
-    image by image.
+    For batches that an engine runs image by image.
     """
 
     def __init__(self) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.models.candidates import BadOutputError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Engine, Outputs
 from edgepipe.models.heads import build_head
@@ -68,6 +69,31 @@ class Detector:
         """
         outputs = self._engine.infer(images, request)
         return [self._found(outputs, index) for index in range(len(images))]
+
+    def detect_each(
+        self, images: NDArray[np.uint8], request: int = 0
+    ) -> list[Found | BadOutputError]:
+        """As :meth:`detect`, with the error of an image in its place.
+
+        Raises:
+            EngineError: The library failed.
+        """
+        outputs = self._engine.infer(images, request)
+        return [self._found_or_error(outputs, index) for index in range(len(images))]
+
+    def renew(self, request: int) -> None:
+        """Make another request of this number: a thread hangs that may use the old one.
+
+        Raises:
+            EngineError: The library failed.
+        """
+        self._engine.renew(request)
+
+    def _found_or_error(self, outputs: Outputs, index: int) -> Found | BadOutputError:
+        try:
+            return self._found(outputs, index)
+        except BadOutputError as error:
+            return error
 
     def _found(self, outputs: Outputs, image_index: int) -> Found:
         """Decode and suppress one image."""

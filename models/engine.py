@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Outputs = Mapping[str, NDArray[np.float32]]
 """Output tensor name to array, batch first."""
 
+ONE_BY_ONE = "one image after the other"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
@@ -28,6 +30,11 @@ class EngineInfo:
     requests: int
     chosen_because: str
     """Why this engine: ``asked for by name``, or how ``auto`` decided."""
+    batch_max: int = 1
+    """Most images that it runs in one go; a longer batch, or any batch where this is
+    1, is run one image after the other."""
+    batching: str = ONE_BY_ONE
+    """How a batch is run, and why."""
 
 
 class Engine(Protocol):
@@ -46,7 +53,16 @@ class Engine(Protocol):
         """Run the network on request number ``request`` (0 .. requests - 1).
 
         Different requests may run at once from different threads. The arrays are
-        valid until the next call with the same request.
+        valid until the next call with the same request. Batches of any size are taken;
+        how they are run is in :attr:`info`.
+
+        Raises:
+            EngineError: The library failed.
+        """
+        ...
+
+    def renew(self, request: int) -> None:
+        """Make another request of this number: a thread hangs that may use the old one.
 
         Raises:
             EngineError: The library failed.

@@ -12,7 +12,7 @@ AUTO = "auto"
 ENGINES = ("openvino", "onnxruntime")
 """In the order in which ``auto`` tries them: the faster one first."""
 
-_Loader = Callable[[ModelCard, ModelFile, int, int, str], Engine]
+_Loader = Callable[[ModelCard, ModelFile, int, int, str, int], Engine]
 
 
 def load_engine(
@@ -22,6 +22,7 @@ def load_engine(
     *,
     requests: int,
     threads: int,
+    batch_max: int = 1,
 ) -> Engine:
     """Load a model and prove that it fits its card and computes what it should.
 
@@ -35,6 +36,7 @@ def load_engine(
             installed and can run the model; ``info.chosen_because`` tells which.
         requests: How many callers may infer at once.
         threads: Threads for one inference.
+        batch_max: Most images that will be given at once; more are taken, one by one.
 
     Raises:
         ModelError: The file is missing, damaged or another one than the card says;
@@ -45,7 +47,7 @@ def load_engine(
     build_head(card)
     file = _find(card, precision)
     if file is not None:
-        return _load(card, file, engine, requests, threads)
+        return _load(card, file, engine, requests, threads, batch_max)
     there = ", ".join(file.precision for file in card.files)
     raise ModelError(
         f"model {card.name!r} has no {precision!r} file (the card lists: {there})"
@@ -58,7 +60,12 @@ def _find(card: ModelCard, precision: str) -> ModelFile | None:
 
 
 def _load(
-    card: ModelCard, file: ModelFile, engine: str, requests: int, threads: int
+    card: ModelCard,
+    file: ModelFile,
+    engine: str,
+    requests: int,
+    threads: int,
+    batch_max: int,
 ) -> Engine:
     """The engine asked for, or the first that works."""
     if engine != AUTO:
@@ -66,12 +73,13 @@ def _load(
             raise EngineError(
                 f"unknown engine {engine!r} (known: {', '.join((AUTO, *ENGINES))})"
             )
-        return _proved(engine, card, file, requests, threads, "asked for by name")
+        because = "asked for by name"
+        return _proved(engine, card, file, requests, threads, because, batch_max)
     refusals: list[str] = []
     for name in ENGINES:
         because = "; ".join(["auto", *refusals, "first that works"])
         try:
-            return _proved(name, card, file, requests, threads, because)
+            return _proved(name, card, file, requests, threads, because, batch_max)
         except EngineError as error:
             refusals.append(str(error))
     raise EngineError(f"no engine can run {file.path}: {'; '.join(refusals)}")
@@ -84,9 +92,10 @@ def _proved(
     requests: int,
     threads: int,
     because: str,
+    batch_max: int,
 ) -> Engine:
     """An engine that fits the card and, with INT8, does not compute rubbish."""
-    engine = _fitting(name, card, file, requests, threads, because)
+    engine = _fitting(name, card, file, requests, threads, because, batch_max)
     truth = _find(card, "fp32") if file.precision == "int8" else None
     if truth is None or not truth.path.exists():
         return engine
@@ -110,9 +119,10 @@ def _fitting(
     requests: int,
     threads: int,
     because: str,
+    batch_max: int = 1,
 ) -> Engine:
     """An engine whose outputs are what the card's head reads."""
-    engine = LOADERS[name](card, file, requests, threads, because)
+    engine = LOADERS[name](card, file, requests, threads, because, batch_max)
     try:
         check_outputs(card, build_head(card), engine.infer(grey_image(card)))
     except BaseException:
@@ -122,7 +132,12 @@ def _fitting(
 
 
 def _openvino(
-    card: ModelCard, file: ModelFile, requests: int, threads: int, because: str
+    card: ModelCard,
+    file: ModelFile,
+    requests: int,
+    threads: int,
+    because: str,
+    batch_max: int = 1,
 ) -> Engine:
     """Import OpenVINO only when it is wanted: it takes a fifth of a second."""
     try:
@@ -137,13 +152,20 @@ def _openvino(
         requests=requests,
         threads_per_request=threads,
         chosen_because=because,
+        batch_max=batch_max,
     )
 
 
 def _onnxruntime(
-    card: ModelCard, file: ModelFile, requests: int, threads: int, because: str
+    card: ModelCard,
+    file: ModelFile,
+    requests: int,
+    threads: int,
+    because: str,
+    batch_max: int = 1,
 ) -> Engine:
     """Import onnxruntime, which is an optional extra, only when it is wanted."""
+    del batch_max  # it runs one image after the other
     try:
         from edgepipe.models.onnxruntime_engine import OnnxRuntimeEngine
     except ImportError as error:
@@ -160,4 +182,4 @@ def _onnxruntime(
 
 
 LOADERS: dict[str, _Loader] = {"openvino": _openvino, "onnxruntime": _onnxruntime}
-"""How each engine loads: card, file, requests, threads, chosen because."""
+"""How each engine loads: card, file, requests, threads, chosen because, batch_max."""

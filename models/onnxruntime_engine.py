@@ -72,6 +72,7 @@ class OnnxRuntimeEngine:
         _check(session, card)
         try:
             self._requests = [_Request(session, card) for _ in range(requests)]
+            self._session, self._card = session, card
         except _ERRORS as error:
             raise EngineError(
                 f"onnxruntime cannot run {file.path} on {card.width}x{card.height} "
@@ -98,9 +99,17 @@ class OnnxRuntimeEngine:
         except _ERRORS as error:
             raise EngineError(f"onnxruntime failed: {_one_line(error)}") from error
 
+    def renew(self, request: int) -> None:
+        """See :class:`edgepipe.models.engine.Engine`."""
+        try:
+            self._requests[request] = _Request(self._session, self._card)
+        except _ERRORS as error:
+            raise EngineError(f"onnxruntime failed: {_one_line(error)}") from error
+
     def close(self) -> None:
         """See :class:`edgepipe.models.engine.Engine`."""
         self._requests = []
+        self._session = None
 
 
 class _Request:

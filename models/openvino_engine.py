@@ -1,6 +1,7 @@
 """The OpenVINO engine: INT8 and FP32 networks on a CPU."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,26 @@ from edgepipe.models.batch import (
     require_outputs,
 )
 from edgepipe.models.card import ModelCard, ModelFile
-from edgepipe.models.engine import EngineInfo, Outputs
+from edgepipe.models.engine import ONE_BY_ONE, EngineInfo, Outputs
 from edgepipe.models.onnx_file import require_model_file
+from edgepipe.models.openvino_batch import keep_images_apart
 from edgepipe.models.openvino_graph import join_signed_pairs
 from edgepipe.models.openvino_library import import_openvino
 
 ov: Any = import_openvino()
 
 
+BATCHED = ("int8",)
+"""Precisions of which a batch is run in one go. One thread of a shared EPYC machine,
+2026-11-30, cost of a batch of four by that of four images (benchmarks/batching.py):
+NanoDet-g in INT8 0.90, in FP32 1.02. By a rule and not by a measurement at the start:
+the same configuration then computes the same everywhere."""
+
+
 class OpenVinoEngine:
     """A compiled network with one inference request for each concurrent caller.
+
+    Networks are compiled for one image and, where it pays, for each size of batch.
 
     Args:
         card: What the file does not say: input size, colour, mean, std, outputs.
@@ -31,6 +42,7 @@ class OpenVinoEngine:
         requests: How many callers may infer at once, each with its own request.
         threads_per_request: Threads that one inference may use.
         chosen_because: Goes into :attr:`info`.
+        batch_max: Most images that will be given at once.
 
     Raises:
         ModelError: The file cannot be read or does not fit the card.
@@ -45,41 +57,51 @@ class OpenVinoEngine:
         requests: int,
         threads_per_request: int,
         chosen_because: str,
+        batch_max: int = 1,
     ) -> None:
         require_model_file(file)
         self._height, self._width = card.height, card.width
         self._core = ov.Core()
-        model = _with_preprocessing(_read(self._core, file, card), card)
+        options = {
+            "NUM_STREAMS": requests,
+            "INFERENCE_NUM_THREADS": requests * threads_per_request,
+            "ENABLE_CPU_PINNING": False,
+            # Never BF16 behind the user's back, which is what OpenVINO does on a CPU
+            # with AMX. For the float rest of an INT8 network BF16 is worth 6 % of
+            # NanoDet-g, and costs equal results everywhere.
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
         try:
-            self._compiled = self._core.compile_model(
-                model,
-                "CPU",
-                {
-                    "NUM_STREAMS": requests,
-                    "INFERENCE_NUM_THREADS": requests * threads_per_request,
-                    "ENABLE_CPU_PINNING": False,
-                    # Never BF16 behind the user's back, which is what OpenVINO does
-                    # on a CPU with AMX. For the float rest of an INT8 network BF16
-                    # is worth 6 % of NanoDet-g, and costs equal results everywhere.
-                    "INFERENCE_PRECISION_HINT": "f32",
-                },
-            )
-            self._requests = [
-                _Request(self._compiled, card.outputs) for _ in range(requests)
-            ]
+            compiled = [_compile(self._core, file, card, 1, options)]
         except RuntimeError as error:
             raise EngineError(
                 f"openvino cannot compile {file.path}: {_last_line(error)}"
             ) from error
+        batching = ONE_BY_ONE
+        if batch_max > 1 and file.precision in BATCHED:
+            try:
+                for size in range(2, batch_max + 1):
+                    network = _compile(self._core, file, card, size, options)
+                    _require_rows(network, compiled[0], card, size)
+                    compiled.append(network)
+                    batching = f"up to {size} images in one go"
+            except (RuntimeError, ModelError) as error:
+                batching += f"; not more: {_last_line(error)}"
+        elif batch_max > 1:
+            batching += f": a batch is no cheaper in {file.precision}"
+        self._compiled, self._outputs = compiled, card.outputs
+        self._requests = [self._request() for _ in range(requests)]
         self.info = EngineInfo(
             engine="openvino",
             version=ov.__version__,
             device=str(self._core.get_property("CPU", "FULL_DEVICE_NAME")).strip(),
             precision=file.precision,
-            executed_precision=_executed_precision(self._compiled),
+            executed_precision=_executed_precision(compiled[0]),
             threads_per_request=threads_per_request,
             requests=requests,
             chosen_because=chosen_because,
+            batch_max=len(compiled),
+            batching=batching,
         )
 
     def infer(self, images: NDArray[np.uint8], request: int = 0) -> Outputs:
@@ -95,52 +117,94 @@ class OpenVinoEngine:
         except RuntimeError as error:
             raise EngineError(f"openvino failed: {_last_line(error)}") from error
 
+    def renew(self, request: int) -> None:
+        """See :class:`edgepipe.models.engine.Engine`."""
+        self._requests[request] = self._request()
+
+    def _request(self) -> "_Request":
+        try:
+            return _Request(self._compiled, self._outputs)
+        except RuntimeError as error:
+            raise EngineError(f"openvino failed: {_last_line(error)}") from error
+
     def close(self) -> None:
         """See :class:`edgepipe.models.engine.Engine`."""
         self._requests = []
+        self._compiled = []
         # OpenVINO stops its threads with the last reference to the network.
-        self.__dict__.pop("_compiled", None)
         self.__dict__.pop("_core", None)
 
 
 class _Request:
-    """One inference request and the memory of its outputs."""
+    """One caller's inference requests, by the size of the batch."""
+
+    def __init__(self, compiled: Sequence[Any], outputs: tuple[str, ...]) -> None:
+        self._sized = [_Sized(network, outputs) for network in compiled]
+        self._batch = BatchOutputs()
+
+    def run(self, images: NDArray[np.uint8]) -> Outputs:
+        """Outputs of a batch, in the request's own memory."""
+        n = len(images)
+        if n <= len(self._sized):
+            return self._sized[n - 1].run(images)
+        outputs: Outputs = {}
+        for index in range(n):
+            one = self._sized[0].run(images[index : index + 1])
+            outputs = self._batch.store(one, index, n)
+        return outputs
+
+
+class _Sized:
+    """One inference request for batches of one size, and the memory of its outputs."""
 
     def __init__(self, compiled: Any, outputs: tuple[str, ...]) -> None:
         self._request = compiled.create_infer_request()
         self._input: Any = None
-        self._one: dict[str, NDArray[np.float32]] = {}
-        self._batch = BatchOutputs()
+        self._outputs: dict[str, NDArray[np.float32]] = {}
         for name in outputs:
             array = np.empty(tuple(compiled.output(name).shape), np.float32)
             self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
-            self._one[name] = array
+            self._outputs[name] = array
 
     def run(self, images: NDArray[np.uint8]) -> Outputs:
-        """Outputs of a batch; for one image they are the request's own memory."""
-        if len(images) == 1:
-            return self._run_one(images)
-        outputs: Outputs = {}
-        for index in range(len(images)):
-            one = self._run_one(images[index : index + 1])
-            outputs = self._batch.store(one, index, len(images))
-        return outputs
-
-    def _run_one(self, image: NDArray[np.uint8]) -> Outputs:
-        """Outputs of one image, (1, height, width, 3)."""
-        # The request points into the image's memory until the next call, so the
-        # tensor that keeps it alive is kept as well.
-        tensor = ov.Tensor(image, shared_memory=True)
+        """Outputs of (size, height, width, 3) images."""
+        tensor = ov.Tensor(images, shared_memory=True)
         self._request.set_input_tensor(tensor)
         self._input = tensor
         # Unlike infer(), this lets go of the GIL once for the whole inference.
         self._request.start_async()
         self._request.wait()
-        return self._one
+        return self._outputs
 
 
-def _read(core: Any, file: ModelFile, card: ModelCard) -> Any:
-    """The file's network at the card's size."""
+def _compile(
+    core: Any, file: ModelFile, card: ModelCard, size: int, options: dict[str, Any]
+) -> Any:
+    """The file's network for batches of one size."""
+    model = _with_preprocessing(_read(core, file, card, size), card)
+    return core.compile_model(model, "CPU", options)
+
+
+def _require_rows(network: Any, single: Any, card: ModelCard, size: int) -> None:
+    """Every output must have a row for each image, shaped like that of one image.
+
+    A batch of one that was written into the graph is put right where it can be found;
+    where not, all images' rows come out as those of one, or only one's come out.
+
+    Raises:
+        ModelError: An output has another shape.
+    """
+    for name in card.outputs:
+        shape = tuple(network.output(name).shape)
+        wanted = (size, *tuple(single.output(name).shape)[1:])
+        if shape != wanted:
+            raise ModelError(
+                f"output {name!r} is {shape} for {size} images, not {wanted}"
+            )
+
+
+def _read(core: Any, file: ModelFile, card: ModelCard, size: int = 1) -> Any:
+    """The file's network at the card's size, for batches of ``size``."""
     try:
         model = core.read_model(str(file.path))
     except RuntimeError as error:
@@ -151,9 +215,11 @@ def _read(core: Any, file: ModelFile, card: ModelCard) -> Any:
     require_input(card, shapes)
     require_outputs(card, [name for port in model.outputs for name in port.names])
     join_signed_pairs(model)
-    if None in shapes[card.input_name]:
+    if None in shapes[card.input_name] or size > 1:
         try:
-            model.reshape({card.input_name: [1, 3, card.height, card.width]})
+            model.reshape({card.input_name: [size, 3, card.height, card.width]})
+            if size > 1:
+                keep_images_apart(model, size)
         except RuntimeError as error:
             raise ModelError(
                 f"model {card.name!r} cannot take {card.width}x{card.height} images: "
@@ -198,7 +264,7 @@ def _executed_precision(compiled: Any) -> str:
     return f"{share}, rest {', '.join(rest)}"
 
 
-def _last_line(error: RuntimeError) -> str:
+def _last_line(error: Exception) -> str:
     """The last line of OpenVINO's message, which says what went wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

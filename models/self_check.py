@@ -4,12 +4,14 @@ A library can compute INT8 wrong on one kind of processor and right on another, 
 any error. Nothing but the truth finds that, and the truth is the FP32 file.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import EngineError
 from edgepipe.models.card import ModelCard
-from edgepipe.models.engine import Engine, Outputs
+from edgepipe.models.engine import Engine
 
 MOST_DIFFERENCE = 0.8
 """Largest difference of INT8 from FP32, relative to FP32's answer. Six ways of
@@ -34,7 +36,8 @@ def require_same_answer(
 
     The difference of the two is the network's answer to what is in the image: constant
     outputs and biases cancel out. An engine fails if one of its outputs answers by more
-    than ``MOST_DIFFERENCE`` otherwise than the reference, in the root of the squares.
+    than ``MOST_DIFFERENCE`` otherwise than the reference, in the root of the squares,
+    with any size of batch that it runs in one go: each is a network of its own.
 
     Args:
         tested: The INT8 engine.
@@ -45,20 +48,20 @@ def require_same_answer(
     Raises:
         EngineError: They compute different things, or an engine failed.
     """
-    images = grey_image(card), probe_image(card.height, card.width)
-    ours, truth = (_answer(engine, images) for engine in (tested, reference))
-    for name in card.outputs:
-        if np.abs(truth[name]).max() < LEAST_ANSWER:
-            continue
-        wrong = np.linalg.norm(ours[name] - truth[name]) / np.linalg.norm(truth[name])
-        # Written so that NaN fails, too.
-        if not wrong <= MOST_DIFFERENCE:
-            raise EngineError(
-                f"{tested.info.engine} computes rubbish from {names[0]} on this "
-                f"machine: output {name!r} for a test image is {wrong:.0%} off from "
-                f"that of {names[1]} (at most {MOST_DIFFERENCE:.0%}); use precision "
-                f"fp32 or another engine"
-            )
+    (truth,) = _answers(reference, card, 1)
+    for ours in _answers(tested, card, tested.info.batch_max):
+        for name, wanted in truth.items():
+            if np.abs(wanted).max() < LEAST_ANSWER:
+                continue
+            wrong = np.linalg.norm(ours[name] - wanted) / np.linalg.norm(wanted)
+            # Written so that NaN fails, too.
+            if not wrong <= MOST_DIFFERENCE:
+                raise EngineError(
+                    f"{tested.info.engine} computes rubbish from {names[0]} on this "
+                    f"machine: output {name!r} for a test image is {wrong:.0%} off "
+                    f"from that of {names[1]} (at most {MOST_DIFFERENCE:.0%}); use "
+                    f"precision fp32 or another engine"
+                )
 
 
 def probe_image(height: int, width: int) -> NDArray[np.uint8]:
@@ -80,9 +83,26 @@ def probe_image(height: int, width: int) -> NDArray[np.uint8]:
     return image
 
 
-def _answer(engine: Engine, images: tuple[NDArray[np.uint8], ...]) -> Outputs:
-    """By how much each output for the second image differs from that for the first."""
+def _answers(
+    engine: Engine, card: ModelCard, batch_max: int
+) -> Iterator[dict[str, NDArray[np.float32]]]:
+    """By how much the drawn image changes each output, for each size of batch.
+
+    It is the last image of a batch that counts.
+    """
     # An engine's outputs are its own memory, until the next call.
-    before = {name: np.array(array) for name, array in engine.infer(images[0]).items()}
-    after = engine.infer(images[1])
-    return {name: after[name] - array for name, array in before.items()}
+    grey = {
+        name: array[0].copy() for name, array in _infer(engine, card, grey_image(card))
+    }
+    drawn = probe_image(card.height, card.width)
+    for size in range(1, batch_max + 1):
+        batch = np.repeat(drawn, size, axis=0)
+        yield {name: out[-1] - grey[name] for name, out in _infer(engine, card, batch)}
+
+
+def _infer(
+    engine: Engine, card: ModelCard, images: NDArray[np.uint8]
+) -> list[tuple[str, NDArray[np.float32]]]:
+    """The card's outputs by name."""
+    outputs = engine.infer(images)
+    return [(name, outputs[name]) for name in card.outputs]

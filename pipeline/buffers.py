@@ -21,6 +21,10 @@ class Slot:
         """Return the slot to its ring."""
         self.ring.give_back(self)
 
+    def write_off(self) -> None:
+        """Its holder hangs: the ring gets another one in its place."""
+        self.ring.write_off(self)
+
 
 @dataclass(frozen=True, slots=True)
 class RingStatistics:
@@ -41,7 +45,7 @@ class BufferRing:
         # Zeroed on purpose: the pages are touched here and not on the first frames.
         memory = np.zeros((capacity, height, width, 3), np.uint8)
         memory[...] = 0
-        self._slots = tuple(Slot(i, memory[i], self) for i in range(capacity))
+        self._slots = [Slot(i, memory[i], self) for i in range(capacity)]
         self._free = deque(self._slots)
         self._is_lent = [False] * capacity
         self._peak_lent = 0
@@ -65,10 +69,24 @@ class BufferRing:
     def give_back(self, slot: Slot) -> None:
         """Return a slot; its contents may be overwritten from now on."""
         with self._lock:
+            if self._slots[slot.index] is not slot:
+                return  # written off: its holder has come back after all
             if not self._is_lent[slot.index]:
                 raise ValueError(f"slot {slot.index} was given back twice")
             self._is_lent[slot.index] = False
             self._free.append(slot)
+
+    def write_off(self, slot: Slot) -> None:
+        """Put a new buffer in the place of one whose holder may use it for ever.
+
+        Giving the old one back does nothing from now on.
+        """
+        with self._lock:
+            if self._slots[slot.index] is slot and self._is_lent[slot.index]:
+                fresh = Slot(slot.index, np.zeros_like(slot.array), self)
+                self._slots[slot.index] = fresh
+                self._is_lent[slot.index] = False
+                self._free.append(fresh)
 
     def statistics(self) -> RingStatistics:
         """Capacity, slots lent now and most ever lent."""

@@ -91,8 +91,7 @@ class Frame(NamedTuple):
 
     stream: str
     sequence: int
-    """Counts up from 0 in each stream. A stateful stage sees a stream in order; a
-    jump tells it how many frames never came."""
+    """Counts up from 0 in each stream. A stateful stage sees a stream in order."""
     capture_ns: int
     deadline_ns: int
     pts_ns: int | None = None
@@ -107,11 +106,23 @@ class Frame(NamedTuple):
     detections: Detections | None = None
     """What was found, in pixels of the captured image, score descending."""
     variant: str = ""
-    """Name of the model variant that looked at the frame."""
+    """Name of the rung or model variant that looked at the frame; ``track_only``: none
+    did, and the objects are where the tracker expects them."""
     batch: int = 0
     """Frames in the inference batch; 0 before inference."""
     delivered_ns: int | None = None
     """When the result was handed to the sinks; None before that."""
+    gap: int = 0
+    """Frames of the stream that the stateful step which works on it has not seen since
+    the one before, or since the beginning: lost by the source, dropped or failed."""
+    rung: str = ""
+    """The rung of the degradation ladder on which it is worked on; empty without a
+    ladder. It can change between two steps until the network's turn has come."""
+    track_only: bool = False
+    """Whether it leaves the network out."""
+    looked_ns: int | None = None
+    """``scene_ns`` of the frame that the network saw last, from the tracker on: its
+    own, or an older one's for a track-only frame. None without a tracker."""
 
     def with_changes(self, **changes: Any) -> "Frame":
         """A copy of this frame in which some fields differ."""

@@ -110,10 +110,14 @@ class Ledger:
             len(book.live),
         )
 
+    def in_flight(self, stream: str) -> set[int]:
+        """Sequences of the stream's frames that have come in and not left."""
+        return self._books[stream, False].live | self._books[stream, True].live
+
     @property
     def balanced(self) -> bool:
         """Whether all books balance, the warm-up's too."""
         return all(
-            self.account(stream, warm_up=bool(warm)).balanced
-            for stream, warm in self._books
+            book.captured == book.fates.total() + len(book.live)
+            for book in self._books.values()
         )

@@ -1,11 +1,27 @@
 """What the scheduler says besides what must be done: counted, and logged once."""
 
 import logging
-from collections import Counter
+from collections import Counter, deque
+from typing import NamedTuple
 
 from edgepipe.scheduler.events import Admitted, Alarm, Refused, RungChanged
 
 log = logging.getLogger("edgepipe")
+
+
+MOST_MOVES = 1000
+"""Moves on ladders that are kept with their times, the newest."""
+
+
+class RungMove(NamedTuple):
+    """A stream takes another rung of its ladder from this moment on."""
+
+    at_ns: int
+    stream: str
+    rung: int
+    cause: str
+    demand_permille: int
+    """Expected demand on the scarcest resource before the move."""
 
 
 class Notices:
@@ -16,16 +32,22 @@ class Notices:
     """
 
     def __init__(self) -> None:
+        self.moves: deque[RungMove] = deque(maxlen=MOST_MOVES)
+        """Moves on the degradation ladders, oldest first."""
         self.alarms: Counter[tuple[str, str]] = Counter()
         """How many, by kind and by the stream or resource."""
         self.rung_changes: Counter[tuple[str, str]] = Counter()
         """How many, by stream and cause."""
 
-    def take(self, notice: Alarm | RungChanged | Admitted | Refused) -> None:
+    def take(
+        self, notice: Alarm | RungChanged | Admitted | Refused, now_ns: int = 0
+    ) -> None:
         """Count one notice, and log it if it is the first of its kind."""
         if isinstance(notice, Alarm):
             self._alarm(notice)
         elif isinstance(notice, RungChanged):
+            stream, rung, cause, demand = notice
+            self.moves.append(RungMove(now_ns, stream, rung, cause.value, demand))
             self._rung_changed(notice)
         elif isinstance(notice, Admitted):
             log.info("stream %s: admitted", notice.stream)

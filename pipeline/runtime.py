@@ -1,26 +1,32 @@
 """Carries the scheduler's decisions out: threads, sources, stages and the books.
 
-Frames enter in one place (:meth:`Runtime._arrive`) and leave in one place
+Frames enter in one place (:meth:`Runtime._enter`) and leave in one place
 (:meth:`Runtime._leave`). Everything that decides is in ``scheduler``; everything that
 works is in a stage. What is left here is waiting, calling and keeping count.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, current_thread
 
-from edgepipe.errors import StageError, StoppedError
+from edgepipe.errors import StoppedError
+from edgepipe.pipeline.execute import Executor
+from edgepipe.pipeline.forks import tell_copies
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.ledger import Account, Ledger
-from edgepipe.pipeline.notices import Notices
-from edgepipe.pipeline.pace import Pace
+from edgepipe.pipeline.notices import Notices, RungMove
+from edgepipe.pipeline.placement import ANYWHERE, Placement
 from edgepipe.pipeline.pump import Pump
-from edgepipe.pipeline.source import Arrival, Source
-from edgepipe.pipeline.stage import FrameError, Stage
+from edgepipe.pipeline.source import Arrival
+from edgepipe.pipeline.streams import Depths, StreamPlan, StreamRun, Travelling
 from edgepipe.pipeline.timer import Timer
+from edgepipe.pipeline.watchdog import HANG_AFTER_NS, MOST_REPLACED, Watchdog
+from edgepipe.pipeline.worker import Worker
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import (
     Action,
@@ -38,96 +44,15 @@ from edgepipe.scheduler.events import (
 )
 from edgepipe.scheduler.events import Event as CoreEvent
 from edgepipe.scheduler.fates import Fate, Reason
-from edgepipe.scheduler.job import Job, Resource, StreamSpec
+from edgepipe.scheduler.job import Resource
 from edgepipe.telemetry.clock import Clock
-from edgepipe.telemetry.records import FrameRecord, SourceRecord, Span
+from edgepipe.telemetry.records import FrameRecord, SourceRecord
+
+__all__ = ["Runtime", "StreamPlan"]
 
 log = logging.getLogger("edgepipe")
 
-FAILURES = frozenset({Reason.STAGE_ERROR, Reason.BAD_OUTPUT, Reason.HUNG})
-"""Reasons for which something broke; all others are drops, made on purpose."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlan:
-    """One stream, ready to run. The runtime closes nothing: its maker does."""
-
-    spec: StreamSpec
-    source: Source
-    stages: tuple[tuple[Stage, ...], ...]
-    """For each of the spec's steps, the stages that it runs."""
-    deadline_ns: int
-    """Time allowed from capture to delivery."""
-    pace: Pace
-
-    def __post_init__(self) -> None:
-        """Refuse a plan that the runtime cannot carry out."""
-        if len(self.stages) != len(self.spec.steps) or not all(self.stages):
-            raise ValueError(f"stream {self.spec.id!r}: every step needs its stages")
-        for step in self.spec.steps:
-            if step.batch_max > 1:
-                raise ValueError(
-                    f"stream {self.spec.id!r}: step {step.name!r} asks for batches of"
-                    f" {step.batch_max}, but a stage takes one frame at a time"
-                )
-
-
-class _Travelling:
-    """A frame in flight with what was recorded of it so far."""
-
-    __slots__ = ("frame", "ready_ns", "short_ns", "spans")
-
-    def __init__(self, frame: Frame, now_ns: int) -> None:
-        self.frame = frame
-        self.ready_ns = now_ns
-        """When the next stage could begin."""
-        self.spans: list[Span] = []
-        self.short_ns = 0
-        """How far past its latest start or its deadline a worker found it."""
-
-    def redate(self, capture_ns: int, deadline_ns: int) -> None:
-        """Put the times right, before any stage has seen the frame.
-
-        It keeps its place inside or outside the warm-up, where it is booked.
-        """
-        self.frame = self.frame.with_changes(
-            capture_ns=capture_ns, deadline_ns=deadline_ns
-        )
-
-    def record(self, leave: Leave, fate: Fate, done_ns: int) -> FrameRecord:
-        """What became of it, for whoever keeps records."""
-        frame, spans, found = self.frame, self.spans, self.frame.detections
-        evidence = leave.evidence
-        return FrameRecord(
-            frame.stream,
-            frame.sequence,
-            frame.capture_ns,
-            frame.pts_ns,
-            frame.deadline_ns,
-            fate.value,
-            leave.reason.value if leave.reason is not None else "",
-            spans[-1].stage if spans else "",
-            done_ns,
-            frame.warm_up,
-            frame.variant,
-            frame.batch,
-            len(found) if found is not None else 0,
-            found.truncated if found is not None else 0,
-            tuple(spans),
-            leave.short_ns if evidence is not None else self.short_ns,
-            evidence.passed_over if evidence is not None else 0,
-            evidence.newer if evidence is not None else None,
-        )
-
-
-class _Stream:
-    """What the runtime keeps for one stream while it runs."""
-
-    def __init__(self, plan: StreamPlan, pump: Pump) -> None:
-        self.plan = plan
-        self.pump = pump
-        self.frames: dict[int, _Travelling] = {}
-        self.ended: SourceRecord | None = None
+NOWHERE: Mapping[str, Placement] = {}
 
 
 class Runtime:
@@ -135,6 +60,16 @@ class Runtime:
 
     ``on_record`` is called once for every frame that leaves, by whichever thread made
     it leave, under the runtime's lock: it must be quick. If it raises, that is counted.
+
+    Args:
+        plans: The streams.
+        scheduler: Decides; it was made for these streams and resources.
+        resources: What jobs run on.
+        clock: The time.
+        on_record: Takes each frame's record.
+        hang_after_ns: A stage that has not come back for so long hangs: its frame is
+            failed and its thread replaced. One that is known to be slow gets longer.
+        placements: Where the threads of a resource may run, by its name.
     """
 
     def __init__(
@@ -144,59 +79,62 @@ class Runtime:
         resources: Sequence[Resource],
         clock: Clock,
         on_record: Callable[[FrameRecord], None],
+        *,
+        hang_after_ns: int = HANG_AFTER_NS,
+        placements: Mapping[str, Placement] = NOWHERE,
     ) -> None:
         self._sources_stop = Event()
         self._streams = {
-            plan.spec.id: _Stream(plan, self._make_pump(plan, clock)) for plan in plans
+            plan.spec.id: StreamRun(plan, self._make_pump(plan, clock))
+            for plan in plans
         }
+        for run in self._streams.values():
+            if run.plan.branch_of is not None:
+                self._streams[run.plan.branch_of].branches.append(run)
         self._resources = {resource.name: resource.slots for resource in resources}
         self._scheduler = scheduler
         self._clock = clock
         self._on_record = on_record
+        self._placements = placements
+        self._placed: dict[str, str] = {}
         self._ledger = Ledger(list(self._streams))
+        self._executor = Executor(self._streams, clock)
+        self._watchdog = Watchdog(self._streams, hang_after_ns)
         self._lock = Lock()
         self._starts: dict[str, SimpleQueue[Start | None]] = {
             name: SimpleQueue() for name in self._resources
         }
-        self._idle = Event()
+        self._idle, self._ready, self._stopped = Event(), Event(), Event()
+        self._at_end: list[Callable[[], None]] = []
+        self._stopping = False
         self._closed = False
+        self._is_inherited = False
         self._stuck: list[str] = []
         self._measure_from_ns = 0
         self._until_ns: int | None = None
         self._crash: BaseException | None = None
         self._lost_records = 0
         self._recording: Thread | None = None
-        self._stage_errors: dict[str, tuple[int, str]] = {}
         self._notices = Notices()
-        self._timer = Timer(clock, self._timer_fired)
-        # Daemons: a stage stuck in native code must not keep the process alive after
-        # stop() has named it.
         self._workers = [
-            Thread(
-                target=self._guard,
-                args=(self._work, resource, worker),
-                name=f"edgepipe-{resource}-{worker}",
-                daemon=True,
-            )
+            self._make_worker(resource, number)
             for resource, slots in self._resources.items()
-            for worker in range(slots)
+            for number in range(slots)
         ]
+        self._abandoned: list[Worker] = []
         self._pumps = [
-            Thread(
-                target=self._guard,
-                args=(self._feed, stream),
-                name=f"edgepipe-source-{name}",
-                daemon=True,
-            )
+            self._make_thread(f"edgepipe-source-{name}", self._feed, stream)
             for name, stream in self._streams.items()
+            if stream.plan.branch_of is None
         ]
-        # Started when the scheduler first asks for the time: most runs never do.
-        self._timer_thread = Thread(
-            target=self._guard,
-            args=(self._timer.run,),
-            name="edgepipe-timer",
-            daemon=True,
-        )
+        # One for both who want to be told the time: a thread costs more than a look.
+        self._timer = Timer(clock, self._timer_fired)
+        self._timer_thread = self._make_thread("edgepipe-timer", self._timer.run)
+        self._wake_ns: int | None = None
+        """When the scheduler wants to be told the time."""
+        self._look_ns = 0
+        """When somebody may hang."""
+        tell_copies(self)
 
     def _make_pump(self, plan: StreamPlan, clock: Clock) -> Pump:
         spec = plan.spec
@@ -209,6 +147,20 @@ class Runtime:
             partial(self._arrive, spec.id),
             waits=spec.credits,
         )
+
+    def _make_worker(self, resource: str, number: int, generation: int = 0) -> Worker:
+        worker = Worker(resource, number, generation)
+        worker.thread = self._make_thread(
+            worker.name, self._work, worker, bool(generation)
+        )
+        return worker
+
+    def _make_thread(
+        self, name: str, body: Callable[..., None], *args: object
+    ) -> Thread:
+        # Daemons: a stage stuck in native code must not keep the process alive after
+        # stop() has named it.
+        return Thread(target=self._guard, args=(body, *args), name=name, daemon=True)
 
     # --- life cycle ---------------------------------------------------------------
 
@@ -225,7 +177,11 @@ class Runtime:
             self._until_ns = self._measure_from_ns + measure_ns
         for grant in self._scheduler.initial_grants():
             self._streams[grant.stream].pump.grant(grant.credits)
-        for thread in (*self._workers, *self._pumps):
+        with self._lock:
+            self._watch(self._clock.now_ns())
+        # Sources last: whoever gets a frame is there.
+        workers = [worker.thread for worker in self._workers]
+        for thread in (self._timer_thread, *workers, *self._pumps):
             thread.start()
 
     @property
@@ -250,13 +206,56 @@ class Runtime:
             raise self._crash
         return idle
 
+    def wait_until_ready(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is ready, or comes to its end; return :attr:`is_ready`.
+
+        Raises:
+            Exception: A thread of the runtime itself failed; that is a bug.
+        """
+        self._ready.wait(timeout_s)
+        if self._crash is not None:
+            raise self._crash
+        return self.is_ready
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every stream has delivered a result, or its source has ended."""
+        return all(
+            stream.has_delivered or stream.ended is not None
+            for stream in self._streams.values()
+        )
+
+    def at_end(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` when all is delivered or a stop begins; at once if that is so.
+
+        It is called once, by any thread and maybe under the runtime's lock: it must be
+        quick.
+        """
+        with self._lock:
+            if not self._stopping and not self._idle.is_set():
+                self._at_end.append(tell)
+                return
+        tell()
+
+    def _end(self) -> None:
+        """Nothing more will be delivered."""
+        self._idle.set()
+        self._ready.set()
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        waiting, self._at_end = self._at_end, []
+        for tell in waiting:
+            tell()
+
     def stop(self, within_s: float = 5.0) -> list[str]:
         """Stop now: what waits is dropped, what runs may finish for ``within_s``.
 
-        Safe to call twice, from any thread and in any state; from ``on_record`` it
-        returns at once and is carried out by another thread. Returns the names of
-        threads that were still stuck in a stage or source; their frames count as
-        failed with the reason ``hung``.
+        Safe to call twice, from any thread and in any state, but not in a signal's
+        handler. From a thread of the runtime while another one stops it, and from
+        ``on_record``, it returns at once. Returns the names of threads that were still
+        stuck in a stage or source; their frames count as failed with the reason
+        ``hung``.
         """
         if self._closed:
             return self._stuck
@@ -264,21 +263,45 @@ class Runtime:
             # on_record runs under the lock that stopping needs.
             Thread(target=self.stop, args=(within_s,), daemon=True).start()
             return []
+        with self._lock:
+            is_first, self._stopping = not self._stopping, True
+        if not is_first:
+            # Whoever stops it may be waiting for the thread that we are in.
+            if current_thread() not in self._threads():
+                self._stopped.wait(within_s)
+            return self._stuck
         give_up_ns = self._clock.now_ns() + int(within_s * 1e9)
         self.drain()
-        self._tell(Stop())
+        self._tell_end()
+        try:
+            self._tell(Stop())
+        except BaseException as error:  # a broken scheduler must stop, too
+            log.exception("the scheduler could not be stopped")
+            self._crash = error
         self._timer.stop()
-        for resource, slots in self._resources.items():
-            for _ in range(slots):
-                self._starts[resource].put(None)
-        self._stuck = stuck = [
+        for worker in self._workers:
+            self._starts[worker.resource].put(None)
+        # Who was abandoned hangs: there is nothing to wait for.
+        self._stuck = [
             thread.name
-            for thread in (*self._pumps, *self._workers, self._timer_thread)
+            for thread in self._threads()
             if not self._joined(thread, give_up_ns)
-        ]
-        # Without a stuck thread, what is left is the frame whose stage called stop().
+        ] + [w.name for w in self._abandoned if w.thread.is_alive()]
+        self._close()
+        return self._stuck
+
+    def _threads(self) -> list[Thread]:
+        """Those that come back when they are asked to."""
+        workers = [worker.thread for worker in self._workers]
+        return [*self._pumps, *workers, self._timer_thread]
+
+    def _close(self) -> None:
+        """Give up what is left; nothing happens any more."""
+        # Without a stuck thread, that is the frame whose stage called stop().
         fate, reason = (
-            (Fate.FAILED, Reason.HUNG) if stuck else (Fate.DROPPED, Reason.SHUTDOWN)
+            (Fate.FAILED, Reason.HUNG)
+            if self._stuck
+            else (Fate.DROPPED, Reason.SHUTDOWN)
         )
         with self._lock:
             self._closed = True
@@ -286,14 +309,28 @@ class Runtime:
             for name, stream in self._streams.items():
                 for sequence in list(stream.frames):
                     self._leave(now_ns, Leave(name, sequence, fate, reason))
-        self._idle.set()
-        return stuck
+            self._end()
+        self._stopped.set()
 
     def _joined(self, thread: Thread, give_up_ns: int) -> bool:
         if thread is current_thread() or thread.ident is None:
             return True  # a stage called stop(), or start() never came this far
         thread.join(max(0.0, (give_up_ns - self._clock.now_ns()) / 1e9))
         return not thread.is_alive()
+
+    def inherited(self) -> None:
+        """This process is a copy: the threads are not here, the locks may be taken."""
+        self._lock = Lock()
+        self._idle, self._ready, self._stopped = Event(), Event(), Event()
+        self._at_end = []
+        self._closed = self._stopping = self._is_inherited = True
+        for event in (self._idle, self._ready, self._stopped):
+            event.set()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it runs in the process that this one was forked from, not here."""
+        return self._is_inherited
 
     def clock_changed(self, resource: str, permille: int) -> None:
         """The resource's hardware clock has changed (DVFS, throttling).
@@ -322,14 +359,58 @@ class Runtime:
         with self._lock:
             return self._ledger.balanced
 
+    def irregularities(self) -> list[str]:
+        """What is wrong with the books at this instant, one line each.
+
+        The ledger must balance; it, the runtime and the scheduler must know of the
+        same frames in flight, and of no more than are allowed.
+        """
+        with self._lock:
+            found = [] if self._ledger.balanced else ["the ledger does not balance"]
+            for name, stream in self._streams.items():
+                booked, here = self._ledger.in_flight(name), stream.frames.keys()
+                planned = self._scheduler.in_flight(name)
+                if booked != here or (planned != len(here) and not self._closed):
+                    found.append(
+                        f"stream {name!r}: {len(booked)} frames are booked as in"
+                        f" flight, {len(here)} are, {planned} are planned"
+                    )
+                if len(here) > stream.plan.spec.max_in_flight:
+                    found.append(
+                        f"stream {name!r}: {len(here)} frames in flight, at most"
+                        f" {stream.plan.spec.max_in_flight} may be"
+                    )
+        return found
+
+    def depths(self, stream: str) -> Depths:
+        """How many frames of the stream wait and are in flight, and were at most."""
+        with self._lock:
+            return self._streams[stream].depths()
+
+    @property
+    def jobs_running(self) -> int:
+        """Workers that have something to do at this instant."""
+        return sum(worker.start is not None for worker in self._workers)
+
+    @property
+    def replaced(self) -> list[str]:
+        """Names of the threads that hung and were replaced."""
+        with self._lock:
+            return [worker.name for worker in self._abandoned]
+
+    @property
+    def placed(self) -> dict[str, str]:
+        """For each thread with a placement, what the system granted and refused."""
+        with self._lock:
+            return dict(self._placed)
+
     def source_records(self) -> list[SourceRecord]:
         """How the sources ended; those that still run are missing."""
         return [s.ended for s in self._streams.values() if s.ended is not None]
 
     def stage_errors(self) -> dict[str, tuple[int, str]]:
         """For each stage that raised: how often, and the first error in words."""
-        with self._lock:
-            return dict(self._stage_errors)
+        return self._executor.errors.counts()
 
     @property
     def alarms(self) -> dict[tuple[str, str], int]:
@@ -342,6 +423,12 @@ class Runtime:
         """Moves on the degradation ladder: how many, by stream and cause."""
         with self._lock:
             return dict(self._notices.rung_changes)
+
+    @property
+    def rung_moves(self) -> list[RungMove]:
+        """The newest moves on the degradation ladder, oldest first."""
+        with self._lock:
+            return list(self._notices.moves)
 
     @property
     def lost_records(self) -> int:
@@ -358,18 +445,22 @@ class Runtime:
             log.exception("%s failed", current_thread().name)
             self._crash = error
             self.drain()
-            self._idle.set()
+            self._end()
 
-    def _feed(self, stream: _Stream) -> None:
+    def _feed(self, stream: StreamRun) -> None:
         """Run one source's loop and book its end."""
         ended = stream.pump.run(self._until_ns)
         with self._lock:
             stream.ended = ended
+            self._check_ready()
             self._check_idle()
 
-    def _work(self, resource: str, worker: int) -> None:
-        """Run jobs of one resource until told to stop."""
-        queue = self._starts[resource]
+    def _work(self, worker: Worker, is_replacement: bool) -> None:
+        """Run jobs of one resource until told to stop, or abandoned."""
+        self._place(worker)
+        if is_replacement:
+            self._renew(worker)
+        run, queue = self._executor.run, self._starts[worker.resource]
         start: Start | None = None
         while True:
             if start is None:
@@ -377,92 +468,160 @@ class Runtime:
                 if start is None:
                     return
             # The next job of this resource is taken over at once: no hand-off.
-            start = self._tell(self._run(start, worker), resource)
+            start = self._finish(worker, run(start, worker))
+            if worker.is_abandoned:
+                return
 
-    def _timer_fired(self) -> None:
-        self._tell(TimerFired())
-
-    def _run(self, start: Start, worker: int) -> CoreEvent:
-        """Take one frame through one step."""
-        jobs, latest_start_ns = start.jobs, start.latest_start_ns
-        (job,) = jobs  # StreamPlan refuses steps that ask for batches
-        clock = self._clock
-        stream = self._streams[job.stream]
-        travelling = stream.frames.get(job.sequence)
-        if travelling is None:  # stop() gave up on it; nobody will look at the answer
-            return JobFailed(jobs, Fate.FAILED, Reason.HUNG)
-        begun_ns = before_ns = clock.now_ns()
-        if latest_start_ns is not None and begun_ns > latest_start_ns:
-            travelling.short_ns = begun_ns - latest_start_ns
-            return JobFailed(jobs, Fate.DROPPED, Reason.DOOMED)
-        frame, ready_ns = travelling.frame, travelling.ready_ns
-        for stage in stream.plan.stages[job.step]:
-            error: Exception | None = None
-            try:
-                frame = stage.process(frame, worker)
-            except Exception as caught:  # noqa: BLE001 - one frame fails, not all
-                error = caught
-            after_ns = clock.now_ns()
-            travelling.spans.append(
-                Span(stage.name, ready_ns, before_ns, after_ns, job.resource, worker)
-            )
-            travelling.frame = frame
-            if error is not None:
-                travelling.short_ns = max(0, after_ns - frame.deadline_ns)
-                return self._failed(job, stage, error)
-            ready_ns = before_ns = after_ns
-        travelling.ready_ns = ready_ns
-        return JobDone(jobs, ready_ns - begun_ns)
-
-    def _failed(self, job: Job, stage: Stage, error: Exception) -> JobFailed:
-        """Turn what a stage raised into the frame's fate."""
-        if isinstance(error, FrameError):
-            reason = error.reason
-            if reason not in FAILURES:
-                return JobFailed((job,), Fate.DROPPED, reason)
-        else:
-            reason = Reason.STAGE_ERROR
+    def _finish(self, worker: Worker, event: JobDone | JobFailed) -> Start | None:
+        """Tell the scheduler how a job went; return the worker's next one, if any."""
         with self._lock:
-            count, first = self._stage_errors.get(stage.name, (0, ""))
-            self._stage_errors[stage.name] = (count + 1, first or repr(error))
-        if count == 0:
-            wrapped = StageError(stage.name, job.stream, job.sequence)
-            wrapped.__cause__ = error
-            log.error("%s", wrapped, exc_info=wrapped)
-        return JobFailed((job,), Fate.FAILED, reason)
+            started, worker.start = worker.start, None
+            if worker.is_abandoned:
+                self._came_back(worker, started)
+                return None
+            if self._closed:
+                return None
+            if (
+                isinstance(event, JobDone)
+                and event.service_ns > self._watchdog.worth_noting_ns
+            ):
+                self._watchdog.note(event)
+            now_ns = self._clock.now_ns()
+            if isinstance(event, JobDone):
+                self._branch(now_ns, event)
+            actions = self._scheduler.handle(now_ns, event)
+            return self._carry_out(now_ns, actions, worker.resource)
+
+    def _place(self, worker: Worker) -> None:
+        placement = self._placements.get(worker.resource, ANYWHERE)
+        if placement is ANYWHERE:
+            return
+        granted = placement.apply()
+        with self._lock:
+            self._placed[worker.name] = granted
+        if "refused" in granted:
+            log.warning("%s: %s", worker.name, granted)
+
+    # --- who hangs --------------------------------------------------------------------
+
+    def _watch(self, now_ns: int) -> None:
+        """Replace the threads that hang, and say when to look again."""
+        hung, self._look_ns = self._watchdog.look(self._workers, now_ns)
+        for worker, start in hung:
+            self._replace(worker, start, now_ns)
+        self._set_timer()
+
+    def _replace(self, worker: Worker, start: Start, now_ns: int) -> None:
+        """Give up a thread that hangs, and its frames; another one takes its place."""
+        stage = worker.stage.name if worker.stage is not None else ""
+        words = f"no answer for {(now_ns - worker.begun_ns) / 1e9:.1f} s"
+        self._executor.errors.add(stage, words)
+        log.error(
+            "stage %s: %s; %s is given up, its stack is\n%s",
+            stage,
+            words,
+            worker.name,
+            _stack(worker.thread),
+        )
+        worker.is_abandoned = True
+        for travelling in worker.carried:
+            travelling.is_abandoned = True
+        self._abandoned.append(worker)
+        for job in start.jobs:
+            stream = self._streams[job.stream]
+            if stream.plan.spec.steps[job.step].stateful:
+                stream.stuck.add(job.step)
+        if len(self._abandoned) > MOST_REPLACED:
+            log.error("%d threads hang: the run ends", len(self._abandoned))
+            self.drain()
+            stop = self._scheduler.handle(now_ns, Stop())
+            self._carry_out(now_ns, stop, None)
+        else:
+            heir = self._make_worker(
+                worker.resource, worker.number, len(self._abandoned)
+            )
+            self._workers[self._workers.index(worker)] = heir
+            heir.thread.start()
+        failed = JobFailed(start.jobs, Fate.FAILED, Reason.HUNG)
+        self._carry_out(now_ns, self._scheduler.handle(now_ns, failed), None)
+
+    def _came_back(self, worker: Worker, start: Start | None) -> None:
+        """A thread that had been given up is back: nobody needs its answer."""
+        for travelling in worker.carried:
+            tensor = travelling.frame.tensor
+            if tensor is not None:
+                tensor.give_back()
+        for job in start.jobs if start is not None else ():
+            self._streams[job.stream].stuck.discard(job.step)
+
+    def _renew(self, worker: Worker) -> None:
+        """Tell the stages that the thread which had this number may still be there."""
+        stages = {
+            id(stage): stage
+            for stream in self._streams.values()
+            for group in stream.plan.stages
+            for stage in group
+            if hasattr(stage, "renew")
+        }
+        for stage in stages.values():
+            renew: Callable[[int], None] = getattr(stage, "renew")  # noqa: B009
+            try:
+                renew(worker.number)
+            except Exception as error:  # a stage's edge: its frames will fail
+                if self._executor.errors.add(stage.name, repr(error)):
+                    log.exception("stage %s cannot be renewed", stage.name)
 
     # --- the way in, the decisions, the way out ---------------------------------------
 
     def _arrive(self, name: str, arrival: Arrival, capture_ns: int) -> None:
-        """The one way in: a captured frame is booked and shown to the scheduler."""
-        stream = self._streams[name]
+        """A source has a frame."""
         frame = Frame(
             name,
             arrival.index,
             capture_ns,
-            capture_ns + stream.plan.deadline_ns,
+            capture_ns + self._streams[name].plan.deadline_ns,
             arrival.pts_ns,
             warm_up=capture_ns < self._measure_from_ns,
         )
-        event = FrameArrived(name, arrival.index, capture_ns, frame.deadline_ns)
         with self._lock:
-            if self._closed:
-                return
-            now_ns = self._clock.now_ns()
-            self._ledger.captured(name, frame.sequence, warm_up=frame.warm_up)
-            stream.frames[frame.sequence] = _Travelling(frame, now_ns)
-            self._carry_out(now_ns, self._scheduler.handle(now_ns, event), None)
+            if not self._closed:
+                self._enter(self._clock.now_ns(), frame)
 
-    def _tell(self, event: CoreEvent, own: str | None = None) -> Start | None:
-        """Tell the scheduler what happened, and do what it decides.
+    def _branch(self, now_ns: int, event: JobDone) -> None:
+        """Give the frames that have taken their first step to the branches, too."""
+        given_up = [failed.job for failed in event.failed]
+        for job in event.jobs:
+            stream = self._streams[job.stream]
+            if job.step or not stream.branches or job in given_up:
+                continue
+            frame = stream.frames[job.sequence].frame
+            for branch in stream.branches:
+                own = frame.with_changes(
+                    stream=branch.plan.spec.id,
+                    deadline_ns=frame.capture_ns + branch.plan.deadline_ns,
+                    rung="",
+                    track_only=False,
+                    gap=0,
+                )
+                self._enter(now_ns, own)
 
-        Returns a start for the resource ``own``, if there is one.
-        """
+    def _enter(self, now_ns: int, frame: Frame) -> None:
+        """The one way in: a captured frame is booked and shown to the scheduler."""
+        name, sequence = frame.stream, frame.sequence
+        stream = self._streams[name]
+        event = FrameArrived(name, sequence, frame.capture_ns, frame.deadline_ns)
+        self._ledger.captured(name, sequence, warm_up=frame.warm_up)
+        stream.enter(sequence, Travelling(frame, now_ns))
+        self._carry_out(now_ns, self._scheduler.handle(now_ns, event), None)
+        stream.note_peaks()
+
+    def _tell(self, event: CoreEvent) -> None:
+        """Tell the scheduler what happened, and do what it decides."""
         with self._lock:
-            if self._closed:
-                return None
-            now_ns = self._clock.now_ns()
-            return self._carry_out(now_ns, self._scheduler.handle(now_ns, event), own)
+            if not self._closed:
+                now_ns = self._clock.now_ns()
+                actions = self._scheduler.handle(now_ns, event)
+                self._carry_out(now_ns, actions, None)
 
     def _carry_out(
         self, now_ns: int, actions: Sequence[Action], own: str | None
@@ -471,6 +630,8 @@ class Runtime:
         mine: Start | None = None
         for action in actions:
             if isinstance(action, Start):
+                for job in action.jobs:
+                    self._streams[job.stream].begin(job.sequence, job.step)
                 resource = action.jobs[0].resource
                 if mine is None and resource == own:
                     mine = action
@@ -481,23 +642,37 @@ class Runtime:
             elif isinstance(action, Grant):
                 self._streams[action.stream].pump.grant(action.credits)
             elif isinstance(action, SetTimer):
-                self._set_timer(action.at_ns)
+                self._wake_ns = action.at_ns
+                self._set_timer()
             elif isinstance(action, Redated):
                 travelling = self._streams[action.stream].frames[action.sequence]
                 travelling.redate(action.capture_ns, action.deadline_ns)
             else:
-                self._notices.take(action)
+                self._notices.take(action, now_ns)
         return mine
 
-    def _set_timer(self, at_ns: int) -> None:
-        self._timer.set(at_ns)
-        if self._timer_thread.ident is None:
-            self._timer_thread.start()
+    def _timer_fired(self) -> None:
+        """Tell the scheduler the time, and look who hangs, whichever is due."""
+        with self._lock:
+            if self._closed:
+                return
+            now_ns = self._clock.now_ns()
+            if self._wake_ns is not None and now_ns >= self._wake_ns:
+                self._wake_ns = None
+                actions = self._scheduler.handle(now_ns, TimerFired())
+                self._carry_out(now_ns, actions, None)
+            if now_ns >= self._look_ns and not self._stopping:
+                self._watch(now_ns)
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        wake_ns, look_ns = self._wake_ns, self._look_ns
+        self._timer.set(look_ns if wake_ns is None else min(wake_ns, look_ns))
 
     def _leave(self, now_ns: int, leave: Leave) -> None:
         """The one way out: buffers go back, the books and the record are written."""
         stream = self._streams[leave.stream]
-        travelling = stream.frames.pop(leave.sequence)
+        travelling = stream.leave(leave.sequence)
         frame = travelling.frame
         fate, done_ns = leave.fate, now_ns
         if fate is None:
@@ -506,8 +681,11 @@ class Runtime:
                 delivered_ns = travelling.spans[-1].end_ns
             done_ns = delivered_ns
             fate = Fate.COMPLETED if done_ns <= frame.deadline_ns else Fate.LATE
-        if frame.tensor is not None and not self._closed:
-            frame.tensor.give_back()  # after a stop a stage may still be using it
+            if not stream.has_delivered:
+                stream.has_delivered = True
+                self._check_ready()
+        if not self._closed:
+            travelling.release()  # after a stop a stage may still be using it
         self._ledger.fate(
             leave.stream, leave.sequence, fate, leave.reason, warm_up=frame.warm_up
         )
@@ -525,6 +703,21 @@ class Runtime:
                 log.exception("a frame record was lost; more will only be counted")
         self._recording = None
 
+    def _check_ready(self) -> None:
+        if self.is_ready:
+            self._ready.set()
+
     def _check_idle(self) -> None:
+        for stream in self._streams.values():
+            if stream.branches and stream.ended is not None and not stream.frames:
+                for branch in stream.branches:
+                    branch.ended = replace(stream.ended, stream=branch.plan.spec.id)
         if all(s.ended is not None and not s.frames for s in self._streams.values()):
-            self._idle.set()
+            self._end()
+
+
+def _stack(thread: Thread) -> str:
+    """Where a thread is, for people."""
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+    frame = frames.get(thread.ident or 0)
+    return "".join(traceback.format_stack(frame)) if frame is not None else "gone\n"

@@ -1,5 +1,6 @@
 """What the pipeline expects of a stage and of a sink."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from edgepipe.pipeline.frame import Frame
@@ -12,7 +13,13 @@ class Stage(Protocol):
     A stateless stage may be called from several workers at once, on different frames.
     A stateful stage (one instance per stream) is called for one frame at a time, in
     the order of ``frame.sequence``; frames that were dropped on the way are simply
-    not there, and the jump in ``sequence`` says how many.
+    not there, and ``frame.gap`` says how many.
+
+    Two members are optional. ``waits: bool`` is True while the stage may wait as long
+    as it likes for somebody outside, so that nobody takes it for hung. A stage that
+    keeps something for each worker has ``renew(worker: int)``: the thread of that
+    number hangs in some stage and may use it for ever; the next one of that number,
+    which makes the call, needs another.
     """
 
     @property
@@ -33,6 +40,22 @@ class Stage(Protocol):
 
     def close(self) -> None:
         """Release everything; calling it again does nothing."""
+        ...
+
+
+class BatchStage(Stage, Protocol):
+    """A stage that takes several frames at once, for less than one after the other."""
+
+    def process_batch(
+        self, frames: Sequence[Frame], worker: int
+    ) -> list[Frame | Exception]:
+        """Each frame with this stage's work added, or what that frame failed with.
+
+        The answer has the order and the length of ``frames``, which may be of several
+        streams. A :class:`FrameError` in it gives up one frame for a stated reason;
+        any other exception is that frame's stage error. What is raised instead of
+        returned fails all of them.
+        """
         ...
 
 

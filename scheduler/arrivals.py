@@ -10,6 +10,9 @@ only frames that seem fresher than any before come from another clock.
 
 SILENCE = 3
 """Periods without a frame after which nothing is expected any more."""
+LEAST_AHEAD_NS = 1_000_000
+"""A stamp may be so far ahead of the arrival, or one period, before it counts as wrong:
+clocks are read one after the other."""
 LEARN_FROM = 9
 """Intervals of which the middle one is taken for the period."""
 
@@ -47,7 +50,12 @@ class Arrivals:
         last_ns, self.last_ns = self.last_ns, now_ns
         age_ns = now_ns - capture_ns + self.offset_ns
         jumped = False
-        if last_ns is not None:
+        if age_ns < -max(self.period_ns, LEAST_AHEAD_NS):
+            # Nothing is captured after it has arrived.
+            self.offset_ns -= age_ns - self._age_ns
+            age_ns = self._age_ns
+            jumped = True
+        elif last_ns is not None:
             interval_ns, period_ns = now_ns - last_ns, self.period_ns
             if period_ns and period_ns <= 2 * interval_ns <= 3 * period_ns:
                 jump_ns = age_ns - self._age_ns
@@ -55,8 +63,8 @@ class Arrivals:
                     self.offset_ns -= jump_ns
                     age_ns = self._age_ns
                     jumped = True
-            if not self._given:
-                self._learn(interval_ns)
+        if last_ns is not None and not self._given:
+            self._learn(now_ns - last_ns)
         self._age_ns = age_ns
         if last_ns is None or jumped or age_ns < self._least_age_ns:
             self._least_age_ns = age_ns

@@ -26,6 +26,9 @@ SHED_PERMILLE, PLAN_PERMILLE, GUARD_PERMILLE = 250, 750, 950
 RUN = 8
 """So many times in a row above the upper or below the lower quartile happen once in
 30,000 by chance: something has changed, and what was measured before is forgotten."""
+FAR = 3
+"""After so many times in a row a quarter above the upper quartile plans are made with
+the least of them, at once."""
 MARGIN_PERMILLE = 1100
 """A profile is believed with ten per cent added: it was taken on another day."""
 
@@ -52,7 +55,9 @@ class ServiceTimes:
     __slots__ = (
         "_clock",
         "_edge",
+        "_far",
         "_guard",
+        "_least_far",
         "_left_out",
         "_plan",
         "_recent",
@@ -74,6 +79,8 @@ class ServiceTimes:
         """Times in a row above the upper quartile (positive) or below the lower."""
         self._edge = 0
         """That quartile when the run began."""
+        self._far = self._least_far = 0
+        """Times in a row a quarter longer than that, and the least of them."""
         self._clock = clock_permille
         # A profile is no reason to give a frame up: the machine may be faster.
         self._shed = expected_ns // 2
@@ -118,6 +125,16 @@ class ServiceTimes:
         """The present clock in thousandths of full clock."""
         return self._clock
 
+    def spread(self, count: int) -> list[int]:
+        """So many of the times, evenly spread over all, at the present clock."""
+        ordered = self._sorted
+        if len(ordered) < LEAST_SAMPLES:
+            return [self.plan_ns] * count
+        return [
+            self.scaled(ordered[(2 * i + 1) * len(ordered) // (2 * count)])
+            for i in range(count)
+        ]
+
     def exceeding(self, service_ns: int) -> int:
         """Thousandths of the times that were longer than this."""
         n = len(self._sorted)
@@ -150,6 +167,11 @@ class ServiceTimes:
             self._run, self._edge = -1, self._shed
         else:
             self._run = 0
+        if self._run > 0 and 4 * work > 5 * self._edge:
+            self._least_far = min(work, self._least_far) if self._far else work
+            self._far += 1
+        else:
+            self._far = 0
         if n > RUN and not -RUN < self._run < RUN:
             kept = list(recent)[1 - RUN :]
             recent.clear()
@@ -170,10 +192,19 @@ class ServiceTimes:
                 self.guard_ns = self._guard
             else:
                 self._rescale()
+        if self._far >= FAR:
+            self._lift()
+
+    def _lift(self) -> None:
+        """Plan with what was just seen several times, before the window knows it."""
+        least_ns = self.scaled(self._least_far)
+        self.plan_ns = max(self.plan_ns, least_ns)
+        self.guard_ns = max(self.guard_ns, self.plan_ns)
 
     def set_clock(self, permille: int) -> None:
         """The resource runs at so many thousandths of full clock from now on."""
         self._clock = permille
+        self._far = 0
         self._rescale()
 
     def _rescale(self) -> None:

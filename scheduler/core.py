@@ -372,7 +372,7 @@ class Scheduler:
         if stream is None:
             actions.append(Alarm(Kind.UNKNOWN_STREAM, name))
             return
-        stream.is_leaving = True
+        self._roster.retire(stream)
         self._touched.pop(name, None)
         self._give_up_waiting(stream, actions)
         self._forget(stream)

@@ -149,7 +149,10 @@ class Dispatcher:
             if pressed is not None and entry is not pressed:
                 hold_ns = guard.hold_until(entry, pressed, entries, resource, now_ns)
                 if hold_ns is not None:
-                    return None, hold_ns
+                    urgent = [
+                        e for e in candidates if e.frame.band == resource.top_band
+                    ]
+                    return (urgent[0], None) if urgent else (None, hold_ns)
             if entry.frame.band == resource.top_band:
                 return entry, None
             if guard.may_start(entry, entries, resource, now_ns):
@@ -230,7 +233,7 @@ class Dispatcher:
             release_ns, latest_ns = found
             patience_ns = head.cost_ns * stream.miss_run // (2 * RESERVE_AFTER)
             if (
-                now_ns < release_ns <= now_ns + min(patience_ns, head.cost_ns)
+                now_ns <= release_ns <= now_ns + min(patience_ns, head.cost_ns)
                 and release_ns <= latest_ns < now_ns + head.cost_ns
             ):
                 least = stream.miss_run + 1

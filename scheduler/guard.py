@@ -24,6 +24,9 @@ PATIENCE_NS = 50_000_000
 takes one that is twice as dear, after twice as long three times, and so on."""
 
 
+PRICED = 8
+"""A chance is priced for so many of the measured times, evenly spread."""
+
 UNKNOWN_NS = 100_000_000
 """What a job may take that nobody has measured and no profile knows, if something more
 important is waiting."""
@@ -93,9 +96,15 @@ class Guard:
             return True
         ends = forecast.slot_ends(resource, now_ns)
         future = _Future(ends, coming, frozenset())
-        if not future.broken_by(cost_ns):
+        # Mostly even a short run costs something: then there is little to think about.
+        short = future.broken_by(cost.shed_ns)
+        if not short and not future.broken_by(cost_ns):
             return True
         lost = frozenset(job.order for job in plan.broken(ends, coming))
+        if not _wants(frame.stream, now_ns) and any(
+            job.order not in lost for job in short
+        ):
+            return False
         future = future._replace(lost_anyway=lost)
         late = future.broken_by(cost_ns)
         return (
@@ -138,9 +147,6 @@ class Guard:
         times = frame.costs[frame.step].alone
         if not times.measured or not _is_allowed(late, future.ends[0]):
             return False
-        # Mostly even a short run costs something: then there is no need to count.
-        if future.broken_by(times.shed_ns):
-            return False
         harmless, n = 0, len(times.ordered)
         last = n
         while harmless < last:
@@ -168,25 +174,24 @@ class Guard:
 
         Shortly before its time is up the chances are watched; then the first that is
         no worse than the best one seen is taken. What a chance costs depends on how
-        long the job will really take, so it is priced for a short, a usual and a long
-        one.
+        long the job will really take, so it is priced for the times that were measured.
         """
         stream, now_ns = frame.stream, future.ends[0]
         limit_ns, since_ns = stream.spec.min_service_ns, stream.served_ns
         if not limit_ns or since_ns is None:
             return False
-        starved_ns = now_ns - since_ns
-        if 4 * starved_ns < 3 * limit_ns or not _is_allowed(late, now_ns):
+        if not _wants(stream, now_ns) or not _is_allowed(late, now_ns):
             return False
+        starved_ns = now_ns - since_ns
         cost = frame.costs[frame.step].alone
-        price = _weight(late)
-        for cost_ns in (cost.shed_ns, cost.plan_ns):
-            price += _weight(future.broken_by(cost_ns))
+        price = sum(
+            _weight(future.broken_by(cost_ns)) for cost_ns in cost.spread(PRICED)
+        )
         seen = stream.best_price
-        if 16 * starved_ns < 15 * limit_ns:
+        if 32 * starved_ns < 31 * limit_ns:
             stream.best_price = price if seen is None else min(seen, price)
             return False
-        impatience = (16 * starved_ns - 15 * limit_ns) // (16 * PATIENCE_NS)
+        impatience = (32 * starved_ns - 31 * limit_ns) // (32 * PATIENCE_NS)
         if seen is not None and price > seen + seen * impatience:
             return False
         _mark_at_risk(late)
@@ -244,6 +249,14 @@ def _starves(stream: StreamState, now_ns: int) -> bool:
     """Whether the stream has not been served for longer than it should be."""
     limit_ns, since_ns = stream.spec.min_service_ns, stream.served_ns
     return bool(limit_ns) and since_ns is not None and now_ns - since_ns >= limit_ns
+
+
+def _wants(stream: StreamState, now_ns: int) -> bool:
+    """Whether three quarters of the time have passed after which it starves."""
+    limit_ns, since_ns = stream.spec.min_service_ns, stream.served_ns
+    if not limit_ns or since_ns is None:
+        return False
+    return 4 * (now_ns - since_ns) >= 3 * limit_ns
 
 
 def _lately_missed(stream: StreamState, band: int) -> bool:

@@ -202,7 +202,7 @@ class Ladder:
 
     def _step_up(self, now_ns: int) -> list[RungChanged]:
         """The most important of the lowered streams tries one rung up, if it fits."""
-        lowered = [s for s in self._streams.values() if s.rung]
+        lowered = [s for s in self._streams.values() if s.rung and not s.is_leaving]
         for stream in sorted(
             lowered, key=lambda s: (s.band, -s.spec.weight, -s.rung, s.index)
         ):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from edgepipe.scheduler.state import FrameState, StreamState
 
-DENSITY_SCALE = 1 << 24
+DENSITY_SCALE = 1 << 64
 """Worth by time is compared in whole numbers; a nanosecond of a second still counts."""
 
 
@@ -70,26 +70,52 @@ def leave_out(
     of the least important criticality first. On a tie the stalest goes. With one slot,
     equal worth and exact costs that keeps the greatest possible number.
     """
-    kept: list[Entry] = []
-    out: list[Entry] = []
+    first_ns = min(ends)
     ranks: dict[int, tuple[int, int, int]] = {}
+    out = [entry for entry in entries if first_ns + entry.cost_ns > entry.local_ns]
+    alive = [entry for entry in entries if first_ns + entry.cost_ns <= entry.local_ns]
     if len(ends) > 1:
-        kept = list(entries)
+        kept, left = alive, list[Entry]()
         while (late := _first_late(kept, ends)) is not None:
             worst = min(range(late + 1), key=lambda i: _rank(kept[i], ranks))
-            out.append(kept.pop(worst))
-        return kept, out
-    end_ns = ends[0]
+            left.append(kept.pop(worst))
+    else:
+        kept, left = _one_slot(alive, first_ns, ranks)
+    if len(left) > 1:
+        _take_back(kept, left, ends, ranks)
+    return kept, out + left
+
+
+def _one_slot(
+    entries: Sequence[Entry], end_ns: int, ranks: dict[int, tuple[int, int, int]]
+) -> tuple[list[Entry], list[Entry]]:
+    """The rule on one slot, in one pass."""
+    kept: list[Entry] = []
+    left: list[Entry] = []
     for entry in entries:
         kept.append(entry)
         end_ns += entry.cost_ns
         while end_ns > entry.local_ns:
             worst = min(range(len(kept)), key=lambda i: _rank(kept[i], ranks))
             end_ns -= kept[worst].cost_ns
-            out.append(kept.pop(worst))
-            if not kept:
-                break
-    return kept, out
+            left.append(kept.pop(worst))
+    return kept, left
+
+
+def _take_back(
+    kept: list[Entry],
+    left: list[Entry],
+    ends: Sequence[int],
+    ranks: dict[int, tuple[int, int, int]],
+) -> None:
+    """Who was left out before a bigger one was may fit now; the best first."""
+    last = left[-1]
+    for entry in sorted(left[:-1], key=lambda entry: _rank(entry, ranks), reverse=True):
+        if entry.cost_ns < last.cost_ns:
+            more = sorted([*kept, entry])
+            if fits(more, ends):
+                kept[:] = more
+                left.remove(entry)
 
 
 def _rank(entry: Entry, ranks: dict[int, tuple[int, int, int]]) -> tuple[int, int, int]:
@@ -119,8 +145,10 @@ def broken(ends: Sequence[int], coming: Sequence[Coming]) -> list[Coming]:
     late: list[Coming] = []
     ready: list[tuple[int, int, int]] = []
     index, n = 0, len(coming)
+    now_ns = slots[0]
     while ready or index < n:
-        now_ns = slots[0]
+        # It never falls, also when a job that is given up leaves the slot as it was.
+        now_ns = max(now_ns, slots[0])
         if not ready and coming[index].release_ns > now_ns:
             now_ns = coming[index].release_ns
         while index < n and coming[index].release_ns <= now_ns:

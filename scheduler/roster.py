@@ -47,20 +47,24 @@ class Roster:
             place.add_user(stream)
         return stream
 
+    def retire(self, stream: StreamState) -> None:
+        """The stream asks for nothing any more, but some of it may still run."""
+        stream.is_leaving = True
+        for place in dict.fromkeys(stream.places):
+            place.remove_user(stream)
+
     def leave(self, stream: StreamState) -> bool:
         """Forget a stream; False if that was done before."""
         if self.streams.get(stream.spec.id) is not stream:
             return False
         del self.streams[stream.spec.id]
-        for place in dict.fromkeys(stream.places):
-            place.remove_user(stream)
         return True
 
     def set_clock(self, name: str, permille: int) -> ResourceState:
         """A resource runs at so many thousandths of full clock from now on."""
         resource = self.resources[name]
         resource.clock_permille = permille = max(1, permille)
-        for stream, _ in resource.users:
+        for stream in self.streams.values():
             for row in stream.costs:
                 for place, cost in zip(stream.places, row, strict=True):
                     if place is resource:
@@ -76,7 +80,11 @@ class Roster:
             return Admitted(spec.id)
         return admit(
             self._promised(spec),
-            [self._promised(stream.spec) for stream in self.streams.values()],
+            [
+                self._promised(stream.spec)
+                for stream in self.streams.values()
+                if not stream.is_leaving
+            ],
             [Resource(r.name, r.slots) for r in self.resources.values()],
             self._work_ns,
             {r.name: r.clock_permille for r in self.resources.values()},

@@ -89,6 +89,8 @@ class TrackTable:
         """(n, 4): the box last measured."""
         self.class_id = class_id
         self.track_id = np.full(n, UNTRACKED, np.int64)
+        self.score = np.zeros(n)
+        """(n,): of the box last measured."""
         self.hits = np.ones(n, np.int64)
         self.seen_ns = np.full(n, seen_ns, np.int64)
 

@@ -118,6 +118,10 @@ class Convert:
             array[rows, : columns.start] = empty[rows, : columns.start]
             array[rows, columns.stop :] = empty[rows, columns.stop :]
 
+    def renew(self, worker: int) -> None:
+        """Another thread takes this number: it gets tools of its own."""
+        self._benches.pop(worker, None)
+
     def close(self) -> None:
         """Nothing to release: the ring belongs to whoever made it."""
 

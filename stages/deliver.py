@@ -26,6 +26,8 @@ class Outlet:
         self.sinks = tuple(sinks)
         self.failures = {sink.name: 0 for sink in sinks}
         """Frames that a sink could not take, and whether it failed to close."""
+        self.waits = any(getattr(sink, "waits", False) for sink in sinks)
+        """Whether a write may take as long as somebody outside likes."""
         self._locks = tuple(Lock() for _ in self.sinks)
         self._closed = False
 
@@ -79,6 +81,8 @@ class Deliver:
     name = "deliver"
 
     def __init__(self, outlet: Outlet, clock: Clock, *, late: bool) -> None:
+        self.waits = outlet.waits
+        """A sink may wait for the program around the pipeline: that is no hanging."""
         self._outlet = outlet
         self._clock = clock
         self._late = late

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from edgepipe.pipeline.detections import UNTRACKED, Detections
 from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.stage import FrameError
+from edgepipe.scheduler.fates import Reason
+from edgepipe.scheduler.outcome import TRACK_ONLY
 from edgepipe.stages.association import (
     Boxes,
     Indices,
@@ -43,12 +46,18 @@ class IouTracker:
     area or with coordinates that are not finite keeps -1. At most ``max_tracks`` are
     held: the longest lost make room for new ones, and what finds no room keeps -1.
 
+    In a track-only frame, which the network did not see, the objects of the last frame
+    that it saw are expected where their speed has brought them. Such a frame tells
+    nothing about the tracks, so it neither confirms nor ends any.
+
     Args:
         iou: Least overlap, above 0, between a detection and where its track is
             expected or, for what that leaves over, where it was last seen.
         max_age_ns: How long a track that is not seen is remembered.
         min_hits: Detections that confirm a track.
         max_tracks: Bound on the tracks held, lost ones included.
+        track_only_max_age_ns: How long ago the network may have seen the objects of a
+            track-only frame; more than ``max_age_ns`` is no more than that.
     """
 
     name = "track"
@@ -59,6 +68,7 @@ class IouTracker:
         max_age_ns: int = 1_000_000_000,
         min_hits: int = 2,
         max_tracks: int = 1000,
+        track_only_max_age_ns: int = 500_000_000,
     ) -> None:
         if not 0 < iou <= 1:
             raise ValueError(f"iou: must be above 0 and at most 1, got {iou}")
@@ -70,7 +80,10 @@ class IouTracker:
         self._max_age_ns = max_age_ns
         self._min_hits = min_hits
         self._max_tracks = max_tracks
+        self._track_only_max_age_ns = min(track_only_max_age_ns, max_age_ns)
         self._now_ns = 0
+        self._looked_ns: int | None = None
+        """When the network last saw a frame that these tracks know of."""
         self._issued = 0
         self._evicted = 0
         self._peak_live = 0
@@ -86,13 +99,37 @@ class IouTracker:
     def process(self, frame: Frame, worker: int) -> Frame:
         """Return the frame with identities; the detections keep their order.
 
-        A frame that nobody looked at (no detections) counts as an empty one.
+        A frame without detections that is not track-only counts as an empty one.
+
+        Raises:
+            FrameError: ``unseen``: a track-only frame, and the network has seen
+                nothing for too long, or nothing at all.
         """
+        self._advance(frame.scene_ns)
+        if frame.track_only:
+            return self._expect(frame)
         found = frame.detections
         if found is None:
             found = Detections.empty()
-        self._advance(frame.scene_ns)
-        return frame.with_changes(detections=found.tracked(self._identify(found)))
+        self._looked_ns = self._now_ns
+        tracked = found.tracked(self._identify(found))
+        return frame.with_changes(detections=tracked, looked_ns=frame.scene_ns)
+
+    def _expect(self, frame: Frame) -> Frame:
+        """The objects that were seen last, where they should be now."""
+        looked_ns = self._looked_ns
+        if looked_ns is None or self._now_ns - looked_ns > self._track_only_max_age_ns:
+            raise FrameError(Reason.UNSEEN, "the network has not looked for too long")
+        tracks = self._tracks
+        seen = np.flatnonzero(tracks.seen_ns == looked_ns)
+        found = Detections.of(
+            tracks.boxes()[seen], tracks.score[seen], tracks.class_id[seen]
+        )
+        return frame.with_changes(
+            detections=found.tracked(tracks.track_id[seen]),
+            variant=TRACK_ONLY,
+            looked_ns=looked_ns,
+        )
 
     def statistics(self) -> TrackerStatistics:
         """Tracks held now and most ever, ids given out, tracks pushed out."""
@@ -106,6 +143,7 @@ class IouTracker:
 
     def close(self) -> None:
         """Forget all tracks; calling it again does nothing."""
+        self._looked_ns = None
         self._tracks = TrackTable(np.empty((0, 4)), np.empty(0, np.int64), 0)
 
     def _advance(self, capture_ns: int) -> None:
@@ -137,7 +175,9 @@ class IouTracker:
         row = self._start(xyxy, class_id, row)
         self._confirm(row[row >= 0])
         track_id = np.full(len(found), UNTRACKED, np.int64)
-        track_id[places[row >= 0]] = self._tracks.track_id[row[row >= 0]]
+        followed, row = places[row >= 0], row[row >= 0]
+        self._tracks.score[row] = found.score[followed]
+        track_id[followed] = self._tracks.track_id[row]
         return track_id
 
     def _match(self, xyxy: Boxes, class_id: NDArray[np.int64], row: Indices) -> None:

@@ -17,6 +17,7 @@ from edgepipe.telemetry.report_html import Html, table, tag, text
 from edgepipe.telemetry.report_html import figure as drawing
 from edgepipe.telemetry.report_tables import (
     fact_tables,
+    ladder_tables,
     missing_table,
     resource_table,
     source_table,
@@ -56,6 +57,7 @@ def render_report(
         *_stream_tables(summary["streams"]),
         *([tag("p", log_warning, "miss")] if log_warning else []),
         *_stream_charts(summary["streams"], series),
+        *ladder_tables(summary),
         *stage_table(summary),
         *resource_table(summary),
         *source_table(summary),

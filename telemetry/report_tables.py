@@ -42,6 +42,49 @@ def stage_table(summary: Summary) -> Iterator[Html]:
     )
 
 
+def ladder_tables(summary: Summary) -> Iterator[Html]:
+    """What quality the results had, and when and why that changed."""
+    ladders = {name: s["ladder"] for name, s in summary["streams"].items()}
+    rows = [
+        (name, rung, found["value"], found["on_time"])
+        for name, ladder in ladders.items()
+        for rung, found in ladder["rungs"].items()
+    ]
+    if not rows:
+        return
+    yield tag("h2", "Ladder")
+    yield table(
+        "Utility: worth of the results in time by that of all captured frames at full"
+        " quality.",
+        ("stream", "utility", "on time"),
+        [
+            (name, percent(ladder["utility"]), percent(ladder["on_time_share"]))
+            for name, ladder in ladders.items()
+        ],
+    )
+    yield table(
+        "Frames in time, by the rung on which they were worked on.",
+        ("stream", "rung", "value", "in time"),
+        rows,
+    )
+    changes = summary["rung_changes"]
+    yield table(
+        f"Moves, in seconds since the measured part began. Older ones that are not"
+        f" listed: {changes['left_out']}.",
+        ("at", "stream", "to rung", "because of", "demand before"),
+        [
+            (
+                f"{event['at_s']:.2f} s",
+                event["stream"],
+                event["rung"],
+                event["cause"],
+                percent(event["demand"]),
+            )
+            for event in changes["events"]
+        ],
+    )
+
+
 def resource_table(summary: Summary) -> Iterator[Html]:
     """How busy every resource was."""
     resources: Mapping[str, Summary] = summary["resources"]

@@ -9,6 +9,31 @@ from edgepipe.telemetry.records import SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
+class DepthFacts:
+    """How many frames of one stream there were at once, warm-up included."""
+
+    queue_capacity: int
+    queue_peak: int
+    in_flight_max: int
+    in_flight_peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveFacts:
+    """A stream took another rung of its degradation ladder."""
+
+    at_ns: int
+    """Monotonic time from which frames that begin take it."""
+    stream: str
+    rung: str
+    """Its name."""
+    cause: str
+    """``demand``, ``clock``, ``admission``, ``misses``, ``probe``, ``probe_failed``."""
+    demand_permille: int
+    """Expected demand on the scarcest resource before the move."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamFacts:
     """One stream and what the ledger counted for it, warm-up included."""
 
@@ -21,6 +46,11 @@ class StreamFacts:
     """Frames without a fate when the run ended."""
     fates: Mapping[str, int]
     """Frames by ``completed``, ``late``, ``dropped:<reason>``, ``failed:<reason>``."""
+    depth: DepthFacts | None = None
+    """None when nobody looked."""
+    values: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What a result is worth, by the variant of its frame: the rungs of the ladder and
+    ``track_only``; 1 where nothing is said. Empty without a ladder."""
 
     @property
     def balanced(self) -> bool:
@@ -81,6 +111,12 @@ class RunFacts:
     """What sources and model card had to assume or repair, one line each."""
     unrecorded: int = 0
     """Frames whose record could not be kept at all."""
+    moves: Sequence[MoveFacts] = ()
+    """On the streams' ladders, oldest first."""
+    moves_left_out: int = 0
+    """Older ones, which nobody kept."""
+    irregularities: Sequence[str] = ()
+    """What was found wrong with the books while it ran, one line each."""
 
     @property
     def duration_ns(self) -> int:

@@ -79,6 +79,8 @@ class StreamStatistics:
         self.intervals = Samples(capacity)
         """From one delivery to the next, ns."""
         self.variants: Counter[str] = Counter()
+        self.on_time: Counter[str] = Counter()
+        """Measured frames that were delivered in time, by variant."""
         self.objects = 0
         self.truncated = 0
         self.parts = LatencyParts()
@@ -171,6 +173,8 @@ class RunStatistics:
         stream.truncated += record.truncated
         if record.variant:
             stream.variants[record.variant] += 1
+        if record.fate == "completed":
+            stream.on_time[record.variant] += 1
         if record.delivered:
             stream.add_delivered(record)
         for span in record.spans:

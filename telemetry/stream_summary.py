@@ -1,6 +1,8 @@
 """The part of a summary that tells of one stream."""
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ def stream_summary(
         "dropped": dropped,
         "failed": failed,
         "in_flight": ledger.in_flight,
+        **({"depth": asdict(ledger.depth)} if ledger.depth is not None else {}),
         "warmup_frames": warm_up_frames,
         "deadline_ms": to_ms(ledger.deadline_ns),
         **_ratios(captured, late, lost, broken, facts.duration_ns, measured.delivered),
@@ -48,6 +51,7 @@ def stream_summary(
         "objects": measured.objects,
         "truncated": measured.truncated,
         "variants": dict(measured.variants),
+        "ladder": _ladder(measured.on_time, ledger.values, captured),
         "source": _source(source),
     }
 
@@ -64,6 +68,22 @@ def _ratios(
         "fps_in": captured / seconds if seconds > 0 else None,
         "fps_out": out / seconds if seconds > 0 else None,
         "reason": "; ".join(problems),
+    }
+
+
+def _ladder(
+    on_time: Counter[str], values: Mapping[str, float], captured: int
+) -> dict[str, Any]:
+    """What the results were worth: each at full quality counts as one."""
+    worth = sum(values.get(variant, 1.0) * n for variant, n in on_time.items())
+    return {
+        "utility": worth / captured if captured else None,
+        "on_time_share": stats.on_time_share(captured, on_time.total()),
+        "rungs": {
+            name: {"value": value, "on_time": on_time[name]}
+            for name, value in values.items()
+        },
+        "reason": "" if captured else "no frame was captured",
     }
 
 

@@ -66,6 +66,7 @@ def build_summary(facts: RunFacts, statistics: RunStatistics) -> dict[str, Any]:
             name: {"count": count, "first": first}
             for name, (count, first) in facts.stage_errors.items()
         },
+        "rung_changes": _rung_changes(facts),
         "warnings": list(facts.warnings),
         "environment": dict(facts.environment),
         "config_hash": facts.config_hash,
@@ -91,6 +92,22 @@ def _resource(slots: int, busy_ns: int, duration_ns: int) -> dict[str, Any]:
         "utilisation": busy_ns / (slots * duration_ns) if known else None,
         "blocked_ms": distribution_ms(Samples(1), _NO_BLOCKING),
         "reason": "" if known else "no time was measured",
+    }
+
+
+def _rung_changes(facts: RunFacts) -> dict[str, Any]:
+    return {
+        "events": [
+            {
+                "at_s": (move.at_ns - facts.measured_from_ns) / 1e9,
+                "stream": move.stream,
+                "rung": move.rung,
+                "cause": move.cause,
+                "demand": move.demand_permille / 1000,
+            }
+            for move in facts.moves
+        ],
+        "left_out": facts.moves_left_out,
     }
 
 

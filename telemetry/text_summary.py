@@ -10,6 +10,7 @@ Summary = Mapping[str, Any]
 
 _WIDTH = 80
 _NAME = 16
+_MOST_MOVES = 6
 
 
 def render_text(summary: Summary) -> str:
@@ -22,6 +23,7 @@ def render_text(summary: Summary) -> str:
         *_throughput(summary["streams"]),
         *_latency(summary["streams"]),
         *_misses(summary["streams"]),
+        *_ladder(summary),
         *_stages(summary),
         *_notes(summary),
         *_verdict(summary),
@@ -80,6 +82,38 @@ def _misses(streams: Mapping[str, Summary]) -> Iterator[str]:
             f" failed {reasons(stream['failed'])}"
         )
         yield from _wrapped(_row(name, [percent(stream["miss_ratio"])], 9), lost)
+
+
+def _ladder(summary: Summary) -> Iterator[str]:
+    """What quality the results had, where there was a choice."""
+    ladders = {
+        name: stream["ladder"]
+        for name, stream in summary["streams"].items()
+        if stream["ladder"]["rungs"]
+    }
+    if not ladders:
+        return
+    yield ""
+    yield _row("ladder", ("utility", "on time"), 9)
+    for name, ladder in ladders.items():
+        cells = percent(ladder["utility"]), percent(ladder["on_time_share"])
+        rungs = ", ".join(
+            f"{rung} {found['on_time']}"
+            for rung, found in ladder["rungs"].items()
+            if found["on_time"]
+        )
+        yield from _wrapped(_row(name, cells, 9), rungs)
+    changes = summary["rung_changes"]
+    events = changes["events"]
+    for event in events[-_MOST_MOVES:]:
+        words = (
+            f"{event['at_s']:.1f} s: {event['rung']}, because of {event['cause']}"
+            f" at a demand of {percent(event['demand'])}"
+        )
+        yield from _wrapped(_short(event["stream"]), words)
+    more = len(events[:-_MOST_MOVES]) + changes["left_out"]
+    if more:
+        yield from _wrapped("", f"and {more} moves before these")
 
 
 def _stages(summary: Summary) -> Iterator[str]:

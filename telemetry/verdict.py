@@ -49,6 +49,8 @@ def _of_the_run(facts: RunFacts) -> Iterator[str]:
         yield f"the pipeline was forced to stop: {facts.forced_stop}"
     if not facts.balanced:
         yield "the ledger does not balance: some frame has no fate, or more than one"
+    for found in facts.irregularities:
+        yield f"while it ran: {found}"
     if not facts.streams:
         yield "no stream was run"
 

@@ -10,14 +10,22 @@ from edgepipe.assemble import Pipeline, stage_names
 from edgepipe.configs import load
 from edgepipe.configs.schema import POLICIES
 from edgepipe.errors import InputError
-from edgepipe.pipeline.frame import Frame
+from edgepipe.models.engine import Engine
+from edgepipe.pipeline.frame import Frame, Picture
 from edgepipe.pipeline.source import SourceInfo
 from edgepipe.scheduler.job import Contract, Mode
 from edgepipe.stages.sinks.null import NullSink
 from edgepipe.stages.sources.synthetic import SyntheticSource
 from edgepipe.stages.track import IouTracker
+from edgepipe.telemetry.records import FrameRecord
 
 Build = Callable[..., Pipeline]
+LADDER = "scheduler.ladder=[{stride: 2}, {track_only: 2}]"
+
+TWO = (
+    "streams=[{id: a, source: {uri: 'synthetic:'}},"
+    " {id: b, source: {uri: 'synthetic:'}}]"
+)
 
 
 @pytest.fixture
@@ -105,10 +113,108 @@ def test_only_stamps_that_come_from_outside_are_checked(
         assert pipeline.plans[0].spec.deadline_ns == deadline_ns
 
 
+def test_without_a_ladder_there_is_one_rung_and_the_policy_has_no_use_for_more(
+    build: Build,
+) -> None:
+    with build() as pipeline:
+        spec = pipeline.plans[0].spec
+        assert [rung.name for rung in spec.ladder] == ["full"]
+        assert (spec.steps[1].batch_max, spec.steps[1].batch_key) == (1, "")
+        assert pipeline.policy.name == "slack"
+
+
+def test_a_ladder_reaches_the_scheduler_with_what_it_costs(build: Build) -> None:
+    with build(
+        "model.precision=fp32",
+        "model.variants=[{name: small, precision: int8}]",
+        "scheduler.ladder=[{stride: 2}, {variant: small, value: 0.85},"
+        " {track_only: 2}]",
+    ) as pipeline:
+        ladder = pipeline.plans[0].spec.ladder
+        assert pipeline.policy.name == "slack+ladder"
+    assert [(rung.stride, rung.infer_every) for rung in ladder] == [
+        (1, 1),
+        (2, 1),
+        (2, 1),
+        (2, 2),
+    ]
+    assert [rung.value_permille for rung in ladder] == [1000, 1000, 850, 850]
+    decode, infer, deliver = zip(*(rung.cost_permille for rung in ladder), strict=True)
+    assert {*decode, *deliver} == {1000}
+    full, strided, small, smallest = infer
+    assert (full, strided) == (1000, 1000)
+    assert small == smallest != 1000
+
+
+def test_rungs_that_run_one_variant_learn_from_each_other_within_a_stream(
+    build: Build,
+) -> None:
+    variant = "model.variants=[{name: small, precision: fp32}]"
+    with build(TWO, variant, "scheduler.ladder=[{variant: small}]") as pipeline:
+        keys = [plan.spec.steps[1].batch_key for plan in pipeline.plans]
+    assert keys == ["scene-tiny of a", "scene-tiny of b"]
+
+
+def test_what_serves_the_network_is_one_job_where_its_input_depends_on_the_rung(
+    build: Build,
+) -> None:
+    variant = "model.variants=[{name: small, precision: fp32}]"
+    ladder = "scheduler.ladder=[{variant: small}]"
+    with build("scheduler.fuse=false", variant, ladder) as pipeline:
+        assert steps_of(pipeline) == ["decode", "convert+infer", "track", "deliver"]
+
+
+def test_batches_are_of_all_streams_and_bring_a_measured_curve(build: Build) -> None:
+    ladder = "scheduler.ladder=[{batch_max: 3}]"
+    with build(TWO, "model.batch_max=2", ladder) as pipeline:
+        first, second = (plan.spec.steps[1] for plan in pipeline.plans)
+        limits = [rung.batch_max for rung in pipeline.plans[0].spec.ladder]
+        assert pipeline.engine.info.batch_max == 3
+    assert first == second
+    assert (first.batch_key, first.batch_max) == ("scene-tiny int8 full", 3)
+    assert first.batch_curve[0] == 1000
+    assert len(first.batch_curve) == 3
+    assert limits == [2, 3]
+
+
+def test_frames_of_several_streams_go_through_the_network_together(
+    build: Build,
+) -> None:
+    scene = "source: {uri: 'synthetic:?frames=30', pace: fast}, deadline: 10s"
+    queue = "queue: {overflow: block}"
+    streams = ", ".join(f"{{id: {name}, {scene}, {queue}}}" for name in "abcd")
+    records: list[FrameRecord] = []
+    with build(
+        f"streams=[{streams}]", "model.batch_max=4", on_record=records.append
+    ) as pipeline:
+        pipeline.runtime.start()
+        assert pipeline.runtime.wait(60)
+    assert {record.fate for record in records} == {"completed"}
+    assert len(records) == 120
+    assert max(record.batch for record in records) > 1
+
+
+def test_a_variant_that_gains_nothing_is_warned_of(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def times(engine: Engine, *args: object) -> tuple[int, ...]:
+        return (2_000_000,) if engine.info.precision == "int8" else (3_000_000,)
+
+    monkeypatch.setattr("edgepipe.networks.batch_times_ns", times)
+    variant = "model.variants=[{name: small, precision: fp32}]"
+    with build(variant, "scheduler.ladder=[{variant: small}]") as pipeline:
+        assert pipeline.warnings() == [
+            "variant 'small' takes 3.0 ms for a frame and the model itself 2.0: no rung"
+            " gains by it"
+        ]
+        assert pipeline.plans[0].spec.ladder[1].cost_permille == (1000, 1500, 1000)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_brings_frames_through(build: Build, policy: str) -> None:
     sink = NullSink("mine")
-    with build(f"scheduler.policy={policy}", sinks=[sink]) as pipeline:
+    ladder = [LADDER] if policy == "slack+ladder" else []
+    with build(f"scheduler.policy={policy}", *ladder, sinks=[sink]) as pipeline:
         pipeline.runtime.start()
         assert pipeline.runtime.wait(30)
         assert pipeline.runtime.balanced
@@ -169,3 +275,72 @@ def test_a_stage_that_hangs_is_named_and_the_sinks_are_finished_all_the_same(
     assert stuck.startswith("edgepipe-cpu-")
     assert pipeline.runtime.balanced
     go_on.set()
+
+
+BRANCH = (
+    "streams[0].branches=[{id: closely, variant: precise, deadline: 20s,"
+    " criticality: background, queue: {capacity: 8}}]"
+)
+PRECISE = "model.variants=[{name: precise, precision: fp32}]"
+
+
+def test_a_branch_is_a_stream_without_decoding(build: Build) -> None:
+    with build(BRANCH, PRECISE) as pipeline:
+        stream, branch = pipeline.plans
+    assert (stream.branch_of, branch.branch_of) == (None, "synthetic")
+    assert [step.name for step in branch.spec.steps] == [
+        "convert+infer",
+        "track+deliver",
+    ]
+    assert (branch.spec.id, branch.deadline_ns) == ("closely", 20 * 10**9)
+    assert (stream.spec.credits, branch.spec.credits) == (True, False)
+    assert (stream.spec.queued_steps, branch.spec.queued_steps) == (2, 1)
+
+
+def test_one_decode_feeds_two_networks_that_find_the_same_objects(
+    build: Build,
+) -> None:
+    frames: list[Frame] = []
+    decoded: list[int] = []
+
+    class Keeping(NullSink):
+        def write(self, frame: Frame, now_ns: int) -> None:
+            frames.append(frame)
+
+    with build(
+        BRANCH, PRECISE, "scheduler.max_in_flight=8", sinks=[Keeping("mine")]
+    ) as pipeline:
+        source = pipeline.plans[0].source
+        decode = source.decode
+
+        def counted(index: int) -> Picture:
+            decoded.append(index)
+            return decode(index)
+
+        source.decode = counted  # type: ignore[method-assign]
+        pipeline.runtime.start()
+        assert pipeline.runtime.wait(60)
+        accounts = [pipeline.runtime.account(name) for name in ("synthetic", "closely")]
+    assert decoded == list(range(30))
+    assert [account.captured for account in accounts] == [30, 30]
+    by_key = {(frame.stream, frame.sequence): frame for frame in frames}
+    pairs = [
+        (by_key["synthetic", n], by_key["closely", n])
+        for n in range(30)
+        if ("closely", n) in by_key and ("synthetic", n) in by_key
+    ]
+    assert pairs
+    for fast, precise in pairs:
+        assert fast.picture is precise.picture
+        assert fast.capture_ns == precise.capture_ns
+        assert (fast.variant, precise.variant) == ("int8", "precise")
+
+
+def test_a_branch_may_have_rungs_of_the_common_ladder(build: Build) -> None:
+    ladder = "scheduler.ladder=[{stride: 2}]"
+    with build(BRANCH, PRECISE, ladder) as pipeline:
+        stream, branch = pipeline.plans
+    assert [rung.stride for rung in branch.spec.ladder] == [1, 2]
+    # Its own network is its full quality.
+    assert {rung.cost_permille for rung in branch.spec.ladder} == {(1000, 1000)}
+    assert stream.spec.ladder[0].cost_permille == (1000, 1000, 1000)

@@ -1,41 +1,43 @@
 """From a configuration to a running pipeline: the module that knows every folder."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from edgepipe.configs.model_card import read_card
-from edgepipe.configs.schema import Config, ModelConfig, StreamConfig
-from edgepipe.errors import ConfigError, ModelError
-from edgepipe.models import zoo
+from edgepipe.configs.ladder import FULL, RungPlan, rungs
+from edgepipe.configs.load import read
+from edgepipe.configs.schema import AUTO, Config, PromisesConfig, StreamConfig
+from edgepipe.errors import ConfigError
 from edgepipe.models.card import ModelCard
-from edgepipe.models.detector import Detector
 from edgepipe.models.engine import Engine
-from edgepipe.models.load import load_engine
-from edgepipe.pipeline.buffers import BufferRing
+from edgepipe.networks import INFERENCE_THREADS, Networks
+from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.pace import Pace
+from edgepipe.pipeline.placement import Placement
+from edgepipe.pipeline.results import CAPACITY, Results, WhenFull, run
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
 from edgepipe.pipeline.source import Source
 from edgepipe.pipeline.stage import Sink, Stage
-from edgepipe.scheduler import policy
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.job import (
+    PERMILLE,
     Criticality,
     Mode,
     OnMiss,
     Overflow,
     Resource,
+    Rung,
     Step,
     StreamSpec,
 )
-from edgepipe.stages.convert import Convert
+from edgepipe.scheduler.outcome import TRACK_ONLY
+from edgepipe.scheduler.policy import BY_NAME, Policy
 from edgepipe.stages.decode import Decode
 from edgepipe.stages.deliver import Deliver, Outlet
-from edgepipe.stages.infer import Infer
 from edgepipe.stages.native_threads import (
     keep_opencv_single_threaded,
     opencv_threads,
@@ -52,13 +54,8 @@ T = TypeVar("T")
 
 SECOND_NS = 10**9
 
-DECODE_THREADS = INFERENCE_THREADS = 1
-"""For one frame. Parallelism comes from the scheduler's slots: a library that adds
-threads of its own takes them from another frame."""
-
-WARM_UP_INFERENCES = 5
-"""Runs of each inference request before the first frame: the first and second are up
-to eight times slower than the rest."""
+DECODE_THREADS = INFERENCE_THREADS
+"""For one frame, as for inference."""
 
 
 def _ignore(record: FrameRecord) -> None:
@@ -103,8 +100,8 @@ class Pipeline:
         sinks: Sequence[Sink] = (),
     ) -> None:
         self.config = config
+        self._results = next((s for s in sinks if isinstance(s, Results)), None)
         self.clock: Clock = clock if clock is not None else MonotonicClock()
-        self._card_warnings: tuple[str, ...] = ()
         self._closers = ExitStack()
         try:
             self._open(folder, on_record, sinks)
@@ -123,31 +120,47 @@ class Pipeline:
         keep_opencv_single_threaded()
         # Sources first: a wrong path is found before the model takes its second.
         self._sources = [self._open_source(stream) for stream in self.config.streams]
-        self.card = self._read_card(self.config.model)
-        self.engine: Engine = load_engine(
-            self.card,
-            self.config.model.precision,
-            self.config.model.engine,
-            requests=slots,
-            threads=INFERENCE_THREADS,
+        self.rungs = rungs(
+            [entry.model_dump() for entry in self.config.scheduler.ladder],
+            self.config.model.batch_max,
         )
-        self._closers.callback(self.engine.close)
-        self._infer = Infer(self._detector(), self.config.model.precision)
+        """What frames are worked on, best quality first; one rung without a ladder."""
+        self.networks = Networks(
+            self.config.model,
+            self.rungs,
+            slots=slots,
+            in_flight=self.config.scheduler.max_in_flight
+            * len(self.config.all_streams),
+        )
+        self._closers.callback(self.networks.close)
+        self.card: ModelCard = self.networks.full.card
+        self.engine: Engine = self.networks.full.engine
         self.outlet = Outlet([*self._open_sinks(folder), *sinks])
         self._closers.callback(self.outlet.close)
-        bound = self.config.scheduler.max_in_flight * len(self._sources)
-        self._ring = BufferRing(bound, self.card.height, self.card.width)
         self.plans = [
-            self._plan(stream, source)
+            self._plan(stream, each, source)
             for stream, source in zip(self.config.streams, self._sources, strict=True)
+            for each in (stream, *stream.branches)
         ]
         resources = [Resource(name, slots) for name, slots in self.resources.items()]
         scheduler = Scheduler(
             [plan.spec for plan in self.plans],
             resources,
-            policy.BY_NAME[self.config.scheduler.policy],
+            self.policy,
         )
-        self.runtime = Runtime(self.plans, scheduler, resources, self.clock, on_record)
+        run = self.config.run
+        self.runtime = Runtime(
+            self.plans,
+            scheduler,
+            resources,
+            self.clock,
+            on_record,
+            hang_after_ns=run.hang_after_ns,
+            placements={
+                name: Placement(threads.cpus or (), threads.realtime)
+                for name, threads in run.placement
+            },
+        )
 
     def _open_source(self, stream: StreamConfig) -> Source:
         source = open_source(
@@ -159,23 +172,13 @@ class Pipeline:
         self._closers.callback(source.close)
         return source
 
-    def _read_card(self, model: ModelConfig) -> ModelCard:
-        card, self._card_warnings = read_card(_card_path(model))
-        if model.path.endswith(".onnx"):
-            _check_file(card, Path(model.path), model.precision)
-        return card
-
-    def _detector(self) -> Detector:
-        model, card = self.config.model, self.card
-
-        return Detector(
-            card,
-            self.engine,
-            score=_or(model.score, card.score_threshold),
-            iou=_or(model.iou, card.iou_threshold),
-            max_detections=_or(model.max_detections, card.max_detections),
-            class_agnostic=_or(model.class_agnostic, card.class_agnostic),
-        )
+    @property
+    def policy(self) -> Policy:
+        """The rules that the scheduler follows."""
+        name = self.config.scheduler.policy
+        if name == AUTO:
+            name = "slack+ladder" if self.config.scheduler.ladder else "slack"
+        return BY_NAME[name]
 
     def _open_sinks(self, folder: Path) -> list[Sink]:
         sinks: list[Sink] = []
@@ -206,81 +209,118 @@ class Pipeline:
             Path(stream.source.uri.removeprefix("file:"))
             for stream in self.config.streams
         ]
-        for stream in self.config.streams:
+        for stream in self.config.all_streams:
             problem = why_not(kind, path_for(path, stream.id), folder, inputs)
             if problem is not None:
                 raise ConfigError("", where, problem)
 
-    def _plan(self, stream: StreamConfig, source: Source) -> StreamPlan:
-        """One stream's stages, in the order in which a frame meets them."""
+    def _plan(
+        self, stream: StreamConfig, promises: PromisesConfig, source: Source
+    ) -> StreamPlan:
+        """The stages of a stream or of one of its branches, in the order of a frame."""
+        is_branch = promises is not stream
+        full = _or(promises.variant, FULL)
+        convert, infer = self.networks.convert(full), self.networks.infer(full)
         placed = [
-            _PlacedStage(Decode(source), "cpu", stateful=True),
-            _PlacedStage(
-                Convert(
-                    self._ring,
-                    self.card.height,
-                    self.card.width,
-                    self.card.color,
-                    self.card.align,
-                    self.card.pad_value,
-                ),
-                "cpu",
-                stateful=False,
-                network=True,
-            ),
-            _PlacedStage(self._infer, "cpu", stateful=False, network=True),
+            _PlacedStage(convert, "cpu", stateful=False, network=True),
+            _PlacedStage(infer, "cpu", stateful=False, network=True),
         ]
+        if not is_branch:
+            placed.insert(0, _PlacedStage(Decode(source), "cpu", stateful=True))
         if self.config.tracker.kind == "iou":
             placed.append(_PlacedStage(self._tracker(), "cpu", stateful=True))
-        late = stream.on_miss == "deliver_late"
+        late = promises.on_miss == "deliver_late"
         deliver = Deliver(self.outlet, self.clock, late=late)
         placed.append(_PlacedStage(deliver, "cpu", stateful=True))
         for each in placed:
             self._closers.callback(each.stage.close)
-        groups = _groups(placed, fuse=self.config.scheduler.fuse)
+        groups = _groups(
+            placed,
+            fuse=self.config.scheduler.fuse,
+            # What was made for one network must not meet another: the rung of a frame
+            # may change between two jobs.
+            fuse_network=len(self.rungs) > 1 and len(self.networks.by_variant) > 1,
+        )
         return StreamPlan(
-            self._spec(stream, source, groups),
+            self._spec(stream, promises, source, groups),
             source,
             tuple(tuple(each.stage for each in group) for group in groups),
-            stream.deadline_ns,
+            promises.deadline_ns,
             Pace(stream.source.pace),
+            branch_of=stream.id if is_branch else None,
         )
 
     def _tracker(self) -> IouTracker:
         tracker = self.config.tracker
-        return IouTracker(tracker.iou, tracker.max_age_ns, tracker.min_hits)
+        return IouTracker(
+            tracker.iou,
+            tracker.max_age_ns,
+            tracker.min_hits,
+            track_only_max_age_ns=tracker.track_only_max_age_ns,
+        )
 
     def _spec(
         self,
         stream: StreamConfig,
+        promises: PromisesConfig,
         source: Source,
         groups: Sequence[Sequence[_PlacedStage]],
     ) -> StreamSpec:
-        """What the scheduler must know of the stream."""
-        overflow = Overflow(stream.queue.overflow)
+        """What the scheduler must know of a stream or branch."""
+        is_branch = promises is not stream
+        overflow = Overflow(promises.queue.overflow)
         fast = stream.source.pace == "fast"
+        costs_permille = self.networks.costs_permille(_or(promises.variant, FULL))
+        # A camera's stamps are checked. Those of a recording are made here, from one
+        # clock, and cannot be wrong; those of a branch have been checked.
+        is_checked = source.info.live and not is_branch
         return StreamSpec(
-            stream.id,
-            tuple(_step(group) for group in groups),
-            Criticality(stream.criticality),
-            OnMiss(stream.on_miss),
-            stream.queue.capacity,
+            promises.id,
+            tuple(self._step(promises, group) for group in groups),
+            Criticality(promises.criticality),
+            OnMiss(promises.on_miss),
+            promises.queue.capacity,
             overflow,
             # The queue ends where the network input is made: what a frame costs is
             # spent from there on.
-            queued_steps=2,
+            queued_steps=1 if is_branch else 2,
             max_in_flight=self.config.scheduler.max_in_flight,
-            credits=overflow is Overflow.BLOCK or fast,
-            # A camera's stamps are checked. Those of a recording are made here, from
-            # one clock, and cannot be wrong.
-            deadline_ns=stream.deadline_ns if source.info.live else 0,
+            credits=not is_branch and (overflow is Overflow.BLOCK or fast),
+            deadline_ns=promises.deadline_ns if is_checked else 0,
             # As fast as it goes is not the rate at which it was recorded.
             period_ns=0 if fast else _interval_ns(source.info.fps),
-            weight=stream.weight,
-            contract=stream.contract,
-            mode=Mode(stream.mode),
-            min_interval_ns=_interval_ns(stream.max_rate),
-            min_service_ns=_or(stream.min_service_ns, 0),
+            weight=promises.weight,
+            contract=promises.contract,
+            mode=Mode(promises.mode),
+            min_interval_ns=_interval_ns(promises.max_rate),
+            min_service_ns=_or(promises.min_service_ns, 0),
+            ladder=_ladder(self.rungs, costs_permille, groups),
+        )
+
+    def _step(self, stream: PromisesConfig, group: Sequence[_PlacedStage]) -> Step:
+        """Stages that run as one job. What they cost is learned from the first frames.
+
+        Where there are no batches, the key lets rungs that run the same variant learn
+        from each other; with batches all streams do.
+        """
+        first = group[0]
+        step = Step(
+            "+".join(each.stage.name for each in group),
+            first.resource,
+            first.stateful,
+            runs_on_track_only=not first.network,
+        )
+        networks = self.networks
+        if not (networks.is_profiled and any(e.stage.name == "infer" for e in group)):
+            return step
+        full = _or(stream.variant, FULL)
+        if networks.batch_max == 1:
+            return replace(step, batch_key=f"{self.card.name} of {stream.id}")
+        return replace(
+            step,
+            batch_key=f"{self.card.name} {self.config.model.precision} {full}",
+            batch_max=networks.batch_max,
+            batch_curve=networks.batch_curve(full),
         )
 
     # --- running it -----------------------------------------------------------------
@@ -292,7 +332,17 @@ class Pipeline:
             for stream, source in zip(self.config.streams, self._sources, strict=True)
             for text in source.warnings
         )
-        return [*self._card_warnings, *of_sources]
+        return [*self.networks.warnings, *of_sources]
+
+    def values(self) -> dict[str, float]:
+        """What a result is worth by its frame's variant; empty without a ladder."""
+        if len(self.rungs) == 1:
+            return {}
+        # One variant for all rungs: the least that such a frame can be worth.
+        unseen = [rung.track_only_value for rung in self.rungs if rung.track_only > 1]
+        return {rung.name: rung.value for rung in self.rungs} | (
+            {TRACK_ONLY: min(unseen)} if unseen else {}
+        )
 
     def threads(self) -> dict[str, int]:
         """Threads that run stages, and those that each library may use for one call."""
@@ -307,12 +357,48 @@ class Pipeline:
         }
 
     def warm_up(self) -> None:
-        """Run every inference request a few times on an empty image."""
-        slot = self._ring.lend()
-        for _ in range(WARM_UP_INFERENCES):
-            for request in range(self.resources["cpu"]):
-                self.engine.infer(slot.array[None], request)
-        slot.give_back()
+        """Run every network a few times, so that the first frame finds it warm."""
+        if not self.networks.is_profiled:
+            self.networks.warm_up()
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Config | str,
+        overrides: Sequence[str] = (),
+        *,
+        folder: Path | None = None,
+        capacity: int = CAPACITY,
+        when_full: Literal["block", "drop_oldest"] = "block",
+    ) -> "Pipeline":
+        """A pipeline whose results are taken with a ``for`` loop over it.
+
+        Args:
+            config: A checked one, the path of a file, or the name of a packaged one.
+            overrides: ``streams[0].deadline=50ms`` and the like, for a path or name.
+            folder: Where relative paths of sinks go; None: the current directory.
+            capacity: Results that may wait for the loop.
+            when_full: What happens to further ones: their streams wait (``block``), or
+                the oldest result is forgotten (``drop_oldest``).
+
+        Raises:
+            EdgepipeError: Something cannot be opened, or is wrong in the configuration.
+        """
+        if isinstance(config, str):
+            config = read(config, overrides).config
+        results = Results(capacity, WhenFull(when_full))
+        return cls(config, folder or Path(), sinks=[results])
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Warm up, start, and give each delivered frame; leaving the loop stops it.
+
+        Raises:
+            StoppedError: It has run before.
+        """
+        if self._results is None:
+            raise TypeError("only a pipeline made by from_config has results to give")
+        self.warm_up()
+        return run(self._results, self.runtime, self.config.run.stop_within_ns / 1e9)
 
     def __enter__(self) -> "Pipeline":
         return self
@@ -326,7 +412,13 @@ class Pipeline:
         self.close()
 
     def close(self) -> None:
-        """Stop the runtime and close everything; calling it again does nothing."""
+        """Stop the runtime and close everything; calling it again does nothing.
+
+        In a copy of the process made by ``fork`` nothing is touched: it all belongs to
+        the process that opened it.
+        """
+        if self.runtime.is_inherited:
+            return
         stuck = self.runtime.stop(self.config.run.stop_within_ns / 1e9)
         self.outlet.close()
         if stuck:
@@ -335,15 +427,29 @@ class Pipeline:
         self._closers.close()
 
 
-def _step(group: Sequence[_PlacedStage]) -> Step:
-    """Stages that run as one job. What they cost is learned from the first frames."""
-    first = group[0]
-    return Step(
-        "+".join(each.stage.name for each in group),
-        first.resource,
-        first.stateful,
-        runs_on_track_only=not first.network,
+def _ladder(
+    plans: Sequence[RungPlan],
+    costs_permille: Mapping[str, int],
+    groups: Sequence[Sequence[_PlacedStage]],
+) -> tuple[Rung, ...]:
+    """The rungs as the scheduler sees them: numbers for each step."""
+    infers = [any(each.stage.name == "infer" for each in group) for group in groups]
+    return tuple(
+        Rung(
+            plan.name,
+            _permille(plan.value),
+            tuple(costs_permille[plan.variant] if i else PERMILLE for i in infers),
+            plan.stride,
+            plan.track_only,
+            _permille(plan.track_only_value),
+            plan.batch_max,
+        )
+        for plan in plans
     )
+
+
+def _permille(share: float) -> int:
+    return max(1, round(share * PERMILLE))
 
 
 def _interval_ns(fps: float | None) -> int:
@@ -356,54 +462,17 @@ def _or(given: T | None, otherwise: T) -> T:
 
 
 def _groups(
-    placed: Sequence[_PlacedStage], *, fuse: bool
+    placed: Sequence[_PlacedStage], *, fuse: bool, fuse_network: bool
 ) -> list[tuple[_PlacedStage, ...]]:
     """Which stages run as one job: neighbours that agree on place and order."""
-    if not fuse:
-        return [(each,) for each in placed]
-    alike = groupby(
-        placed, key=lambda each: (each.resource, each.stateful, each.network)
-    )
-    return [tuple(group) for _, group in alike]
 
+    def key(item: tuple[int, _PlacedStage]) -> tuple[object, ...]:
+        number, each = item
+        joins = fuse or (fuse_network and each.network)
+        return each.resource, each.stateful, each.network, -1 if joins else number
 
-def _check_file(card: ModelCard, path: Path, precision: str) -> None:
-    """The file that the user named must be the one that the card describes."""
-    listed = {file.path.resolve(): file.precision for file in card.files}
-    found = listed.get(path.resolve())
-    if found is None:
-        names = ", ".join(file.path.name for file in card.files)
-        raise ModelError(f"{path}: its card describes {names} and not this file")
-    if found != precision:
-        raise ModelError(
-            f"{path}: its card says {found}; set model.precision to {found}, "
-            f"it is {precision} now"
-        )
-
-
-def _card_path(model: ModelConfig) -> Path:
-    """Where the model's card lies: shipped, named, or beside the model."""
-    if model.card is not None:
-        return Path(model.card)
-    if model.path in zoo.names():
-        return zoo.card_path(model.path)
-    path = Path(model.path)
-    if path.suffix != ".onnx":
-        known = ", ".join(zoo.names())
-        raise ConfigError(
-            "",
-            "model.path",
-            f"{model.path!r} is neither an .onnx file nor one of {known}",
-        )
-    if not path.exists():
-        raise ModelError(f"{path}: no such file")
-    card = path.with_suffix(".yaml")
-    if not card.exists():
-        raise ModelError(
-            f"{path}: has no model card; write {card.name} beside it or name one with "
-            f"model.card (docs/models.md shows how)"
-        )
-    return card
+    alike = groupby(enumerate(placed), key=key)
+    return [tuple(each for _, each in group) for _, group in alike]
 
 
 def stage_names(config: Config) -> list[str]:

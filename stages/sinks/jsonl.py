@@ -18,10 +18,12 @@ class JsonlSink:
 
     Keys: ``stream``, ``seq``, ``pts_ns`` (or null), ``capture_ns``, ``deadline_ns``,
     ``done_ns`` (delivery), ``age_ms`` (capture to delivery), ``fate`` (``completed``,
-    or ``late`` after the deadline), ``warm_up``, ``variant``, ``truncated`` and
-    ``objects``, each with ``track_id`` (null without), ``class_id``, ``label`` (null
-    for a class without a name), ``score`` and ``xyxy`` in pixels of the captured
-    image. Objects with numbers that are not finite are left out: JSON has none.
+    or ``late`` after the deadline), ``warm_up``, ``variant``, ``inferred`` (false: the
+    objects are where the tracker expects them), ``detection_age_ms`` (since the frame
+    that the network saw last), ``truncated`` and ``objects``, each with ``track_id``
+    (null without), ``class_id``, ``label`` (null for a class without a name),
+    ``score`` and ``xyxy`` in pixels of the captured image. Objects with numbers that
+    are not finite are left out: JSON has none.
 
     Raises:
         OSError: The file cannot be opened.
@@ -94,5 +96,13 @@ def _facts(frame: Frame, now_ns: int) -> dict[str, str | int | float | None]:
         "fate": (Fate.COMPLETED if on_time else Fate.LATE).value,
         "warm_up": frame.warm_up,
         "variant": frame.variant,
+        "inferred": not frame.track_only,
+        "detection_age_ms": round(_detection_age_ns(frame) / 1e6, 3),
         "truncated": 0 if frame.detections is None else frame.detections.truncated,
     }
+
+
+def _detection_age_ns(frame: Frame) -> int:
+    """Time in the scene since the network looked; 0 for what it has looked at."""
+    looked_ns = frame.looked_ns
+    return 0 if looked_ns is None else max(0, frame.scene_ns - looked_ns)

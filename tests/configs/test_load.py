@@ -27,7 +27,14 @@ def test_the_expected_configs_are_packaged() -> None:
 def test_defaults_are_filled_in_with_their_units(smallest: str) -> None:
     effective = load.parse(smallest, "f.yaml").effective
     assert effective["streams"][0]["deadline"] == "100ms"
-    assert effective["run"] == {"warm_up": None, "duration": None, "stop_within": "5s"}
+    assert effective["run"] == {
+        "warm_up": None,
+        "duration": None,
+        "stop_within": "5s",
+        "hang_after": "10s",
+        "switch_interval": "200us",
+        "placement": {"cpu": {"cpus": None, "realtime": None}},
+    }
     assert effective["sinks"] == []
     assert json.loads(json.dumps(effective)) == effective
 

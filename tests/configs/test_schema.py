@@ -61,10 +61,11 @@ from .conftest import Complaints
             " null), got 0",
         ),
         (
-            "scheduler: {policy: slack+ladder}\n",
-            "5:21: scheduler.policy: expected one of fifo, leaky-newest-1,"
+            "scheduler: {policy: best}\n",
+            "5:21: scheduler.policy: expected one of auto, fifo, leaky-newest-1,"
             " leaky-newest-2, edf, edf-drop, edf-profile, fixed-priority,"
-            " rate-monotonic, freshest, slack-unbatched, slack, got 'slack+ladder'",
+            " rate-monotonic, freshest, slack-unbatched, slack, slack+ladder, got"
+            " 'best'",
         ),
         (
             "    criticality: high\n",
@@ -155,11 +156,10 @@ def test_a_queue_cannot_hold_more_frames_than_may_be_in_flight(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_every_policy_without_a_ladder_can_be_chosen(
-    policy: str, smallest: str
-) -> None:
-    config = load.parse(f"{smallest}scheduler: {{policy: {policy}}}\n", "f").config
-    assert config.scheduler.policy == policy
+def test_every_policy_can_be_chosen(policy: str, smallest: str) -> None:
+    ladder = ", ladder: [{stride: 2}]" if policy == "slack+ladder" else ""
+    text = f"{smallest}scheduler: {{policy: {policy}{ladder}}}\n"
+    assert load.parse(text, "f").config.scheduler.policy == policy
 
 
 def test_the_default_policy_can_be_chosen(smallest: str) -> None:
@@ -364,3 +364,48 @@ def test_recorded_typing_errors_are_all_found(cases: Path) -> None:
         assert f" scheduler.{path}: unknown key" in said
     assert " sources[0].fsp: unknown key" in said
     assert " detector.max_detections: unknown key" in said
+
+
+def test_a_branch_has_the_keys_of_a_stream_but_no_source(
+    smallest: str, complaints: Complaints
+) -> None:
+    branch = "    branches: [{id: closely, deadline: 1s, source: {uri: b}}]\n"
+    assert complaints(smallest + branch)[0] == (
+        "f.yaml:5:44: streams[0].branches[0].source: unknown key, did you mean"
+        " 'streams[].source'?"
+    )
+
+
+def test_the_rules_for_streams_hold_for_their_branches(
+    smallest: str, complaints: Complaints
+) -> None:
+    text = (
+        smallest
+        + "    branches:\n"
+        + "      - {id: front, min_service: 1s, variant: small}\n"
+        + "      - {id: b, queue: {capacity: 9, overflow: block}}\n"
+        + "sinks: [{kind: mot, path: a.txt}]\n"
+    )
+    assert complaints(text) == [
+        "f.yaml:6:14: streams[0].branches[0].id: stream id 'front' is given twice,"
+        " first on line 3",
+        "f.yaml:6:34: streams[0].branches[0].min_service: only a background stream can"
+        " have one, this one is normal",
+        "f.yaml:6:47: streams[0].branches[0].variant: no variant 'small' in"
+        " model.variants, there are full",
+        "f.yaml:7:35: streams[0].branches[1].queue.capacity: 9 is more than"
+        " scheduler.max_in_flight, which is 8",
+        "f.yaml:7:48: streams[0].branches[1].queue.overflow: a branch cannot make its"
+        " stream wait",
+        "f.yaml:8:27: sinks[0].path: 3 streams cannot share the file, put {stream} in"
+        " 'a.txt'",
+    ]
+
+
+def test_a_variant_may_be_there_for_a_branch_alone(smallest: str) -> None:
+    text = (
+        f"{smallest}    branches: [{{id: closely, variant: precise}}]\n"
+        "model: {variants: [{name: precise, precision: fp32}]}\n"
+    )
+    config = load.parse(text, "f").config
+    assert [stream.id for stream in config.all_streams] == ["front", "closely"]

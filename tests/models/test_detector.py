@@ -29,6 +29,9 @@ class Scripted:
         assert request == 0
         return {name: array[: len(images)] for name, array in self.outputs.items()}
 
+    def renew(self, request: int) -> None:
+        """There is nothing to make anew."""
+
     def close(self) -> None:
         """Nothing to release."""
 

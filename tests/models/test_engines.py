@@ -5,6 +5,7 @@ import os
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,66 @@ def test_a_batch_gives_what_its_images_give(
     single = [np.array(engine.infer(image[np.newaxis])["copy"]) for image in images]
     np.testing.assert_array_equal(engine.infer(images)["copy"], np.concatenate(single))
     np.testing.assert_array_equal(engine.infer(images[:2])["copy"][1], single[1][0])
+
+
+@pytest.mark.parametrize(
+    ("precision", "batching", "batch_max"),
+    [
+        ("int8", "up to 3 images in one go", 3),
+        ("fp32", "one image after the other: a batch is no cheaper in fp32", 1),
+    ],
+)
+def test_openvino_runs_a_batch_in_one_go_where_that_is_cheaper(
+    scene_tiny: ModelCard, precision: str, batching: str, batch_max: int
+) -> None:
+    file = next(file for file in scene_tiny.files if file.precision == precision)
+    engine = OpenVinoEngine(
+        scene_tiny,
+        file,
+        requests=1,
+        threads_per_request=1,
+        chosen_because="a test",
+        batch_max=3,
+    )
+    images = noise(4, scene_tiny.height, scene_tiny.width)
+    alone = [np.array(engine.infer(image[np.newaxis])["scores"]) for image in images]
+    for n in (2, 3, 4):
+        batch = engine.infer(images[:n])["scores"]
+        np.testing.assert_allclose(batch, np.concatenate(alone[:n]), atol=1e-5)
+    assert (engine.info.batching, engine.info.batch_max) == (batching, batch_max)
+    engine.close()
+
+
+def test_a_graph_with_a_batch_of_one_written_into_it_is_run_image_by_image(
+    make_model: MakeModel, make_card: MakeCard
+) -> None:
+    card = make_card(make_model(), outputs=("copy", "scores"))
+    file = replace(card.files[0], precision="int8")
+    engine = OpenVinoEngine(
+        card,
+        file,
+        requests=1,
+        threads_per_request=1,
+        chosen_because="a test",
+        batch_max=2,
+    )
+    assert engine.info.batching == (
+        "one image after the other; not more: output 'scores' is (1, 96, 3) for 2"
+        " images, not (2, 96, 3)"
+    )
+    assert engine.infer(noise(2))["copy"].shape == (2, 3, 64, 96)
+    engine.close()
+
+
+def test_a_request_that_was_made_anew_works_like_the_old_one(
+    load: Load, make_model: MakeModel, make_card: MakeCard
+) -> None:
+    engine = load(make_card(make_model(), outputs=COPY), requests=2)
+    old = engine.infer(noise(), 1)["copy"]
+    engine.renew(1)
+    new = engine.infer(noise(), 1)["copy"]
+    assert new is not old
+    np.testing.assert_array_equal(new, old)
 
 
 def test_an_image_that_is_not_contiguous_is_read_right(

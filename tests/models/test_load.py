@@ -176,6 +176,9 @@ class Fake:
             scores[0] = images[0, ::8, ::8].reshape(-1, 3) / 255
         return {"scores": scores, "dist": np.ones((1, rows * columns, 4), np.float32)}
 
+    def renew(self, request: int) -> None:
+        """There is nothing to make anew."""
+
     def close(self) -> None:
         """Remember it."""
         self.closed = True
@@ -197,9 +200,11 @@ def pretend(
                 requests: int,
                 threads: int,
                 because: str,
+                batch_max: int,
+                *,
                 name: str = name,
             ) -> Engine:
-                assert (requests, threads) == (1, 1)
+                assert (requests, threads, batch_max) == (1, 1, 1)
                 is_blind = name in blind and file.precision == "int8"
                 return Fake(name, card, because, blind=is_blind)
 

@@ -40,6 +40,9 @@ class Computed:
         scores = np.asarray(self._scores(values), np.float32)
         return {"scores": scores, "dist": np.ones((n, CELLS, 4), np.float32)}
 
+    def renew(self, request: int) -> None:
+        """There is nothing to make anew."""
+
     def close(self) -> None:
         """Nothing to release."""
 
@@ -105,6 +108,24 @@ def test_every_output_is_looked_at(make_card: MakeCard) -> None:
     blind = Swapped(np.zeros_like)
     with pytest.raises(EngineError, match="output 'dist'"):
         require_same_answer(blind, Swapped(lambda values: values), make_card(), NAMES)
+
+
+def test_a_batch_that_is_computed_wrong_is_noticed(make_card: MakeCard) -> None:
+    class Batching(Computed):
+        info = replace(Computed.info, batch_max=3)
+
+        def infer(self, images: NDArray[np.uint8], request: int = 0) -> Outputs:
+            outputs = super().infer(images, request)
+            kept = {1: 1.0, 2: 1.0, 3: self.third}[len(images)]
+            return {**outputs, "scores": outputs["scores"] * np.float32(kept)}
+
+        def __init__(self, third: float) -> None:
+            super().__init__(lambda values: values)
+            self.third = third
+
+    require_same_answer(Batching(1.0), TRUTH, make_card(), NAMES)
+    with pytest.raises(EngineError, match="computes rubbish"):
+        require_same_answer(Batching(0.0), TRUTH, make_card(), NAMES)
 
 
 def test_an_engine_that_reuses_its_memory_is_read_in_time(make_card: MakeCard) -> None:

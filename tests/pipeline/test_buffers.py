@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,3 +44,26 @@ def test_no_two_holders_share_a_slot(capacity: int, lends: list[bool]) -> None:
         assert len({slot.index for slot in held}) == len(held)
         statistics = ring.statistics()
         assert (statistics.lent, statistics.peak_lent) == (len(held), peak)
+
+
+def test_a_slot_that_was_written_off_is_replaced_and_may_come_back_unnoticed() -> None:
+    ring = BufferRing(2, 2, 2)
+    stuck, other = ring.lend(), ring.lend()
+    stuck.write_off()
+    stuck.write_off()
+    assert ring.statistics().lent == 1
+    fresh = ring.lend()
+    assert not np.shares_memory(fresh.array, stuck.array)
+    stuck.give_back()
+    assert ring.statistics().lent == 2
+    fresh.give_back()
+    other.give_back()
+    assert ring.statistics().lent == 0
+
+
+def test_a_slot_that_is_back_already_is_not_written_off() -> None:
+    ring = BufferRing(1, 2, 2)
+    slot = ring.lend()
+    slot.give_back()
+    slot.write_off()
+    assert ring.lend() is slot

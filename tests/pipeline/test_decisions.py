@@ -25,7 +25,7 @@ from edgepipe.scheduler.events import (
 )
 from edgepipe.scheduler.events import Event as CoreEvent
 from edgepipe.scheduler.fates import Fate, Reason
-from edgepipe.scheduler.job import Criticality, Mode, OnMiss, Step, StreamSpec
+from edgepipe.scheduler.job import Criticality, Mode, Step, StreamSpec
 from edgepipe.telemetry.clock import ManualClock
 from edgepipe.telemetry.records import FrameRecord
 
@@ -123,7 +123,6 @@ def test_a_frame_that_was_held_back_begins_when_its_time_has_come() -> None:
         critical, background, clock=clock, on_record=lambda record: gate.set()
     ) as run:
         finish(run, clock)
-        assert "edgepipe-timer" in threads()
     (rear,) = run.of("rear")
     assert rear.fate == "completed"
     assert rear.spans[0].start_ns > 100 * MS  # not before the next critical was due
@@ -148,13 +147,6 @@ def test_a_background_stream_gets_through_beside_a_critical_one() -> None:
         finish(run, clock)
         accounts = [run.runtime.account(stream) for stream in ("front", "rear")]
     assert [account.completed for account in accounts] == [30, 30]
-
-
-def test_without_a_wish_for_the_time_there_is_no_timer_thread() -> None:
-    patient = plan(ScriptedSource(30), on_miss=OnMiss.DELIVER_LATE)
-    with live(patient, clock=ManualClock()) as run:
-        assert run.runtime.wait(10)
-        assert "edgepipe-timer" not in threads()
 
 
 @dataclass

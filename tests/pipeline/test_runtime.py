@@ -391,13 +391,6 @@ def test_a_plan_without_a_stage_for_each_step_is_refused() -> None:
         StreamPlan(spec, ScriptedSource(1), (), 1, Pace.FAST)
 
 
-def test_a_plan_with_batches_is_refused_as_long_as_stages_take_single_frames() -> None:
-    step = Step("infer", "cpu", stateful=False, batch_key="infer", batch_max=4)
-    stages: tuple[tuple[Stage, ...], ...] = ((Do("infer", nothing),),)
-    with pytest.raises(ValueError, match="batches of 4, but a stage takes one frame"):
-        StreamPlan(StreamSpec("a", (step,)), ScriptedSource(1), stages, 1, Pace.FAST)
-
-
 def test_stopping_from_the_record_keeper_is_carried_out_by_another_thread() -> None:
     answers: list[list[str]] = []
     runtime: Runtime

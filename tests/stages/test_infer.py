@@ -118,11 +118,11 @@ def test_real_footage_gives_the_boxes_of_a_plain_loop_on_the_same_tensor(
 class Scripted:
     """An engine that answers what it was told to."""
 
-    def __init__(self, scores: float, card: ModelCard) -> None:
+    def __init__(self, scores: float, card: ModelCard, batch: int = 1) -> None:
         n = sum(card.height // s * (card.width // s) for s in (8, 16, 32))
-        self._outputs = {
-            "scores": np.full((1, n, 80), scores, np.float32),
-            "dist": np.zeros((1, n, 44), np.float32),
+        self.outputs = {
+            "scores": np.full((batch, n, 80), scores, np.float32),
+            "dist": np.zeros((batch, n, 44), np.float32),
         }
 
     @property
@@ -132,7 +132,10 @@ class Scripted:
     def infer(
         self, images: NDArray[np.uint8], request: int = 0
     ) -> Mapping[str, NDArray[np.float32]]:
-        return self._outputs
+        return self.outputs
+
+    def renew(self, request: int) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -178,3 +181,77 @@ def test_a_frame_that_was_not_converted_is_refused(card: ModelCard) -> None:
     infer = Infer(detector(card, Scripted(0.0, card)), "int8")
     with pytest.raises(ValueError, match="needs a converted frame"):
         infer.process(Frame("a", 0, 0, 10), 0)
+
+
+def test_a_batch_finds_what_its_frames_find_alone(
+    card: ModelCard, engine: Engine
+) -> None:
+    ring = BufferRing(4, card.height, card.width)
+    convert = Convert(
+        ring, card.height, card.width, card.color, card.align, card.pad_value
+    )
+    infer = Infer(detector(card, engine), "int8")
+    pictures = drawn_frames(3)
+    alone = [infer.process(convert.process(f, 0), 0).detections for f in pictures]
+    batch = infer.process_batch([convert.process(f, 0) for f in pictures], 0)
+    assert ring.statistics().lent == 0
+    for one, answer in zip(alone, batch, strict=True):
+        assert isinstance(answer, Frame)
+        assert answer.batch == 3
+        assert one is not None
+        assert answer.detections is not None
+        np.testing.assert_array_equal(answer.detections.xyxy, one.xyxy)
+        np.testing.assert_array_equal(answer.detections.score, one.score)
+
+
+def drawn_frames(n: int) -> list[Frame]:
+    source = open_source("synthetic:?seed=1&width=320&height=192&frames=10")
+    frames: list[Frame] = []
+    for _ in range(n):
+        arrival = source.next_arrival()
+        assert arrival is not None
+        picture = source.decode(arrival.index)
+        frames.append(Frame(str(arrival.index), arrival.index, 0, 10, picture=picture))
+    return frames
+
+
+def test_one_frame_of_a_batch_with_bad_output_costs_the_others_nothing(
+    card: ModelCard,
+) -> None:
+    ring = BufferRing(2, card.height, card.width)
+    scripted = Scripted(0.0, card, batch=2)
+    scripted.outputs["scores"][1] = float("nan")
+    infer = Infer(detector(card, scripted), "int8")
+    good, bad = infer.process_batch([converted(ring), converted(ring)], 0)
+    assert isinstance(good, Frame)
+    assert isinstance(bad, FrameError)
+    assert bad.reason is Reason.BAD_OUTPUT
+    assert ring.statistics().lent == 1
+
+
+def test_the_memory_of_a_batch_is_taken_once_for_each_worker(card: ModelCard) -> None:
+    ring = BufferRing(2, card.height, card.width)
+    seen: list[NDArray[np.uint8]] = []
+
+    class Watching(Scripted):
+        def infer(
+            self, images: NDArray[np.uint8], request: int = 0
+        ) -> Mapping[str, NDArray[np.float32]]:
+            seen.append(images)
+            return self.outputs
+
+    infer = Infer(detector(card, Watching(0.0, card, batch=2)), "int8", batch_max=2)
+    for worker in (0, 1, 0):
+        infer.process_batch([converted(ring), converted(ring)], worker)
+    infer.renew(0)
+    infer.process_batch([converted(ring), converted(ring)], 0)
+    first, other, again, renewed = (array.ctypes.data for array in seen)
+    assert first == again
+    assert len({first, other, renewed}) == 3
+
+
+def test_a_frame_with_a_ladder_is_recorded_under_its_rung(card: ModelCard) -> None:
+    ring = BufferRing(1, card.height, card.width)
+    infer = Infer(detector(card, Scripted(0.0, card)), "int8")
+    frame = converted(ring).with_changes(rung="stride 2 + small")
+    assert infer.process(frame, 0).variant == "stride 2 + small"

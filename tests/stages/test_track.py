@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from edgepipe.pipeline.detections import UNTRACKED, Detections
 from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.stage import FrameError
+from edgepipe.scheduler.fates import Reason
 from edgepipe.stages.association import assign, iou_matrix
 from edgepipe.stages.track import IouTracker
 
@@ -262,3 +264,64 @@ def test_whatever_comes_ids_are_unique_bounded_and_the_same_again(
     given_out = [[i for i in row if i != UNTRACKED] for row in seen]
     assert all(len(row) == len(set(row)) for row in given_out)
     assert {i for row in given_out for i in row} == set(range(1, issued + 1))
+
+
+def unseen(tracker: IouTracker, at_ns: int) -> Frame:
+    return tracker.process(frame(at_ns, None).with_changes(track_only=True), 0)
+
+
+def test_a_track_only_frame_has_its_objects_where_their_speed_brought_them() -> None:
+    tracker = IouTracker()
+    for k in range(15):
+        ids(tracker, k * PERIOD_NS, box(10 * k))
+    out = unseen(tracker, 16 * PERIOD_NS)
+    assert out.detections is not None
+    np.testing.assert_allclose(out.detections.xyxy, [box(160)], atol=3)
+    assert out.detections.track_id.tolist() == [1]
+    np.testing.assert_allclose(out.detections.score, [0.9])
+    assert (out.variant, out.looked_ns) == ("track_only", 14 * PERIOD_NS)
+
+
+def test_a_frame_that_the_network_saw_rests_on_itself() -> None:
+    tracker = IouTracker()
+    out = tracker.process(frame(7, detections(box(0))), 0)
+    assert (out.variant, out.looked_ns) == ("", 7)
+
+
+def test_track_only_frames_end_no_track_and_confirm_none() -> None:
+    tracker = IouTracker(min_hits=2)
+    ids(tracker, 0, box(0))
+    for k in (1, 2):
+        found = unseen(tracker, k * PERIOD_NS).detections
+        assert found is not None
+        assert found.track_id.tolist() == [-1]
+    assert ids(tracker, 3 * PERIOD_NS, box(0)) == [1]
+
+
+def test_what_was_lost_already_is_not_expected_either() -> None:
+    tracker = IouTracker(min_hits=1)
+    ids(tracker, 0, box(0), box(300))
+    ids(tracker, PERIOD_NS, box(0))
+    found = unseen(tracker, 2 * PERIOD_NS).detections
+    assert found is not None
+    assert found.track_id.tolist() == [1]
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_track_only_result_that_rests_on_nothing_recent_is_a_miss(
+    seen: bool,
+) -> None:
+    tracker = IouTracker(track_only_max_age_ns=3 * PERIOD_NS)
+    if seen:
+        ids(tracker, 0, box(0))
+        unseen(tracker, 3 * PERIOD_NS)
+    with pytest.raises(FrameError) as caught:
+        unseen(tracker, 3 * PERIOD_NS + 1)
+    assert caught.value.reason is Reason.UNSEEN
+
+
+def test_a_jump_in_time_leaves_a_track_only_frame_nothing_to_rest_on() -> None:
+    tracker = IouTracker(max_age_ns=SECOND_NS, track_only_max_age_ns=5 * SECOND_NS)
+    ids(tracker, 10 * SECOND_NS, box(0))
+    with pytest.raises(FrameError):
+        unseen(tracker, 8 * SECOND_NS)

@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgepipe.telemetry.records import FrameRecord, SourceRecord
-from edgepipe.telemetry.run_facts import RunFacts, StreamFacts
+from edgepipe.telemetry.report import render_report
+from edgepipe.telemetry.run_facts import MoveFacts, RunFacts, StreamFacts
 from edgepipe.telemetry.run_statistics import RunStatistics
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.summary_schema import validate
+from edgepipe.telemetry.text_summary import render_text
 
 MS = 1_000_000
 
@@ -325,3 +327,101 @@ def test_what_stages_raised_and_sources_assumed_is_told(
     }
     assert summary["warnings"] == ["front: assumed 25 fps"]
     assert summary["frame_log"]["unrecorded"] == 2
+
+
+LADDER = {"full": 1.0, "small": 0.8, "track_only": 0.5}
+
+
+def with_ladder(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> tuple[RunFacts, RunStatistics]:
+    frames = [
+        *(make_frame(n, variant="full") for n in range(4)),
+        *(make_frame(n, variant="small") for n in range(4, 7)),
+        make_frame(7, variant="small", fate="late"),
+        make_frame(8, variant="track_only"),
+        make_frame(9, variant="", fate="dropped", reason="stride"),
+    ]
+    facts, statistics = make_run(frames)
+    moves = [
+        MoveFacts(facts.measured_from_ns - 2 * 10**8, "front", "small", "clock", 1250),
+        MoveFacts(facts.measured_from_ns + 10**9, "front", "full", "probe", 600),
+    ]
+    (stream,) = facts.streams
+    facts = replace(
+        facts,
+        streams=[replace(stream, values=LADDER)],
+        moves=moves,
+        moves_left_out=3,
+    )
+    return facts, statistics
+
+
+def test_utility_counts_what_the_results_in_time_were_worth(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    summary = build_summary(*with_ladder(make_run, make_frame))
+    assert summary["streams"]["front"]["ladder"] == {
+        "utility": pytest.approx((4 * 1 + 3 * 0.8 + 0.5) / 10),
+        "on_time_share": 0.8,
+        "rungs": {
+            "full": {"value": 1.0, "on_time": 4},
+            "small": {"value": 0.8, "on_time": 3},
+            "track_only": {"value": 0.5, "on_time": 1},
+        },
+        "reason": "",
+    }
+    validate(summary)
+
+
+def test_without_a_ladder_utility_is_the_share_in_time(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    frames = [make_frame(0), make_frame(1, fate="dropped", reason="doomed")]
+    ladder = build_summary(*make_run(frames))["streams"]["front"]["ladder"]
+    assert (ladder["utility"], ladder["on_time_share"]) == (0.5, 0.5)
+    assert ladder["rungs"] == {}
+
+
+def test_moves_on_the_ladder_are_listed_with_time_and_cause(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    summary = build_summary(*with_ladder(make_run, make_frame))
+    assert summary["rung_changes"] == {
+        "events": [
+            {
+                "at_s": -0.2,
+                "stream": "front",
+                "rung": "small",
+                "cause": "clock",
+                "demand": 1.25,
+            },
+            {
+                "at_s": 1.0,
+                "stream": "front",
+                "rung": "full",
+                "cause": "probe",
+                "demand": 0.6,
+            },
+        ],
+        "left_out": 3,
+    }
+
+
+def test_the_ladder_is_shown_where_there_is_one(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    summary = build_summary(*with_ladder(make_run, make_frame))
+    shown = render_text(summary)
+    assert "front              69.0 %   80.0 %  full 4, small 3, track_only 1" in shown
+    assert (
+        "front           -0.2 s: small, because of clock at a demand of 125.0 %"
+        in shown
+    )
+    assert "and 3 moves before these" in shown
+    page = render_report(summary, ())
+    assert "<h2>Ladder</h2>" in page
+    assert "-0.20 s" in page
+    plain = build_summary(*make_run([make_frame()]))
+    assert "ladder" not in render_text(plain)
+    assert "<h2>Ladder</h2>" not in render_report(plain, ())

@@ -43,6 +43,10 @@ def test_missed_deadlines_make_no_run_invalid(
             "stream 'front': the source failed: no route",
         ),
         ({"streams": []}, "no stream was run"),
+        (
+            {"irregularities": ["the ledger does not balance"]},
+            "while it ran: the ledger does not balance",
+        ),
     ],
 )
 def test_a_run_is_invalid_for_one_plain_reason(

@@ -69,7 +69,7 @@ class Progress:
     def _counts(self) -> str:
         accounts = [
             self._pipeline.runtime.account(stream.id)
-            for stream in self._pipeline.config.streams
+            for stream in self._pipeline.config.all_streams
         ]
         captured = sum(account.captured for account in accounts)
         late = sum(account.late for account in accounts)

@@ -1,6 +1,5 @@
 """One run from its configuration to its folder: what ``run`` and ``bench`` share."""
 
-import gc
 import logging
 import sys
 from collections.abc import Mapping
@@ -17,8 +16,9 @@ from edgepipe.commands.progress import Progress
 from edgepipe.commands.signals import Signals
 from edgepipe.configs.effective import dump_yaml
 from edgepipe.configs.load import LoadedConfig
-from edgepipe.configs.schema import Config, TelemetryConfig
+from edgepipe.configs.schema import Config, PromisesConfig, TelemetryConfig
 from edgepipe.errors import EdgepipeError
+from edgepipe.pipeline.process import Housekeeping
 from edgepipe.telemetry.clock import MonotonicClock
 from edgepipe.telemetry.environment import collect_environment
 from edgepipe.telemetry.frame_log import read_frames
@@ -26,7 +26,13 @@ from edgepipe.telemetry.process import ProcessSampler
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.report import render_report
-from edgepipe.telemetry.run_facts import RecorderFacts, RunFacts, StreamFacts
+from edgepipe.telemetry.run_facts import (
+    DepthFacts,
+    MoveFacts,
+    RecorderFacts,
+    RunFacts,
+    StreamFacts,
+)
 from edgepipe.telemetry.run_folder import RunFolder
 from edgepipe.telemetry.run_statistics import RunStatistics
 from edgepipe.telemetry.summary import build_summary
@@ -129,7 +135,7 @@ class _Keeper:
         self.clock = MonotonicClock()
         self.statistics = RunStatistics(
             config.telemetry.samples,
-            [stream.id for stream in config.streams],
+            [stream.id for stream in config.all_streams],
             stage_names(config),
         )
         self.recorder = Recorder(folder.frames, self.clock)
@@ -161,6 +167,8 @@ def _announce(request: Request, pipeline: Pipeline) -> None:
     )
     for stream in request.loaded.config.streams:
         _say(request, f"stream {stream.id}: {stream.source.uri}")
+        for branch in stream.branches:
+            _say(request, f"stream {branch.id}: branch of {stream.id}")
 
 
 def _say(request: Request, text: str) -> None:
@@ -175,31 +183,69 @@ def _measure(
 ) -> RunFacts:
     """Run until the time is up, the sources end or a signal comes."""
     runtime = pipeline.runtime
-    sampler = ProcessSampler()
-    # Imports have left some 200,000 objects that live for ever: taking them out of the
-    # collector's sight makes a full collection a thousand times shorter.
-    gc.collect()
-    gc.freeze()
+    interval_ns = pipeline.config.run.switch_interval_ns
     keeper.recorder.start()
     try:
-        runtime.start(request.warm_up_ns, request.duration_ns)
-        end_ns = (
-            None
-            if request.duration_ns is None
-            else runtime.measure_from_ns + request.duration_ns
-        )
-        with Progress(
-            request.duration_ns, pipeline, enabled=not request.as_json
-        ) as bar:
-            until_ns = _wait(request, end_ns, pipeline, sampler, bar)
-            forced = _stop(pipeline)
+        with Housekeeping(pipeline.clock, interval_ns) as house:
+            watch = _Watch(pipeline, house)
+            runtime.start(request.warm_up_ns, request.duration_ns)
+            end_ns = (
+                None
+                if request.duration_ns is None
+                else runtime.measure_from_ns + request.duration_ns
+            )
+            with Progress(
+                request.duration_ns, pipeline, enabled=not request.as_json
+            ) as bar:
+                until_ns = _wait(request, end_ns, pipeline, watch, bar)
+                forced = _stop(pipeline)
     finally:
-        gc.unfreeze()
         recorder = keeper.recorder.close()
     pipeline.outlet.close()
-    return _facts(
-        request, pipeline, started, until_ns, forced, sampler, keeper, recorder
-    )
+    return _facts(request, pipeline, started, until_ns, forced, watch, keeper, recorder)
+
+
+class _Watch:
+    """What the main thread does while others work: measure, check, clean up."""
+
+    def __init__(self, pipeline: Pipeline, house: Housekeeping) -> None:
+        self._runtime = pipeline.runtime
+        self._house = house
+        self._interval_ns = house.switch_interval_ns
+        self._sampler = ProcessSampler()
+        self._sampled_ns: int | None = None
+        self.irregularities: list[str] = []
+        """What the first check that found something found."""
+
+    def tick(self, now_ns: int, *, measured: bool) -> None:
+        """To be called each TICK_S; ``measured``: whether the warm-up is over."""
+        self._house.tick(idle=not self._runtime.jobs_running)
+        if measured and (
+            self._sampled_ns is None or now_ns - self._sampled_ns >= SAMPLE_NS
+        ):
+            self.sample(now_ns)
+
+    def sample(self, now_ns: int) -> None:
+        """Look at the process, and whether the books balance at this moment."""
+        self._sampled_ns = now_ns
+        self._sampler.sample(now_ns)
+        if not self.irregularities:
+            self.irregularities = self._runtime.irregularities()
+
+    def process(self, delivered: int) -> dict[str, Any]:
+        """The ``process`` part of a summary, for so many delivered frames."""
+        collected = self._house.collections
+        return {
+            **self._sampler.summary(delivered),
+            "gc": {
+                "collections": collected.count,
+                "while_busy": collected.while_busy,
+                "total_ms": collected.total_ns / 1e6,
+                "longest_ms": collected.longest_ns / 1e6,
+            },
+            "switch_interval_ms": self._interval_ns / 1e6,
+            "hung_threads": len(self._runtime.replaced),
+        }
 
 
 def _stop(pipeline: Pipeline) -> str:
@@ -223,24 +269,21 @@ def _wait(
     request: Request,
     end_ns: int | None,
     pipeline: Pipeline,
-    sampler: ProcessSampler,
+    watch: _Watch,
     bar: Progress,
 ) -> int:
     """Wait for the end; return the moment at which the measured part ended."""
     clock = pipeline.clock
-    sampled_ns: int | None = None
     while True:
         ended = pipeline.runtime.wait(TICK_S)
         now_ns = clock.now_ns()
         measured = now_ns >= pipeline.runtime.measure_from_ns
-        if measured and (sampled_ns is None or now_ns - sampled_ns >= SAMPLE_NS):
-            sampler.sample(now_ns)
-            sampled_ns = now_ns
+        watch.tick(now_ns, measured=measured)
         bar.update(now_ns)
         due = end_ns is not None and now_ns >= end_ns
         if ended or due or request.signals.received is not None:
             if measured:
-                sampler.sample(now_ns)
+                watch.sample(now_ns)
             return now_ns if end_ns is None else min(now_ns, end_ns)
 
 
@@ -250,11 +293,21 @@ def _facts(
     started: datetime,
     until_ns: int,
     forced: str,
-    sampler: ProcessSampler,
+    watch: _Watch,
     keeper: _Keeper,
     recorder: RecorderFacts,
 ) -> RunFacts:
     card, runtime = pipeline.card, pipeline.runtime
+    moves = [
+        MoveFacts(
+            move.at_ns,
+            move.stream,
+            pipeline.rungs[move.rung].name,
+            move.cause,
+            move.demand_permille,
+        )
+        for move in runtime.rung_moves
+    ]
     return RunFacts(
         command=request.command,
         started=started,
@@ -263,7 +316,7 @@ def _facts(
         warm_up_ns=request.warm_up_ns,
         asked_ns=request.duration_ns,
         streams=[
-            _stream_facts(pipeline, stream.id) for stream in pipeline.config.streams
+            _stream_facts(pipeline, stream) for stream in pipeline.config.all_streams
         ],
         sources=runtime.source_records(),
         engine=asdict(pipeline.engine.info),
@@ -272,23 +325,28 @@ def _facts(
             "precision": request.loaded.config.model.precision,
             "input": [card.height, card.width],
             "licence": card.licence,
+            **pipeline.networks.facts(),
         },
         resources=pipeline.resources,
         ledger_balanced=runtime.balanced,
         forced_stop=forced,
         config_hash=request.loaded.sha256,
-        environment=collect_environment(sys.argv, pipeline.threads()),
-        process=sampler.summary(keeper.statistics.delivered),
+        environment=collect_environment(sys.argv, pipeline.threads())
+        | {"placement": runtime.placed},
+        process=watch.process(keeper.statistics.delivered),
         recorder=recorder,
         sink_failures=pipeline.outlet.failures,
         stage_errors=runtime.stage_errors(),
         warnings=pipeline.warnings(),
         unrecorded=runtime.lost_records,
+        irregularities=watch.irregularities,
+        moves=moves,
+        moves_left_out=sum(runtime.rung_changes.values()) - len(moves),
     )
 
 
-def _stream_facts(pipeline: Pipeline, name: str) -> StreamFacts:
-    (stream,) = [s for s in pipeline.config.streams if s.id == name]
+def _stream_facts(pipeline: Pipeline, stream: PromisesConfig) -> StreamFacts:
+    name = stream.id
     fates: dict[str, int] = {}
     captured = in_flight = 0
     for warm_up in (False, True):
@@ -303,8 +361,21 @@ def _stream_facts(pipeline: Pipeline, name: str) -> StreamFacts:
         }
         for fate, count in counts.items():
             fates[fate] = fates.get(fate, 0) + count
+    depths = pipeline.runtime.depths(name)
     return StreamFacts(
-        name, stream.criticality, stream.deadline_ns, captured, in_flight, fates
+        name,
+        stream.criticality,
+        stream.deadline_ns,
+        captured,
+        in_flight,
+        fates,
+        DepthFacts(
+            depths.capacity,
+            depths.peak_queued,
+            depths.max_in_flight,
+            depths.peak_in_flight,
+        ),
+        pipeline.values(),
     )
 
 
