@@ -23,6 +23,10 @@ eight times slower, and a video sink opens its encoder on the first frame."""
 LEAST_SAMPLES = 5
 """No estimate before so many more."""
 SHED_PERMILLE, PLAN_PERMILLE, GUARD_PERMILLE = 250, 750, 950
+ONE_OUT = 8
+"""From so many samples on the longest is left out of every estimate."""
+OUTLIERS = 3
+"""The worst case is taken from what is left without so many of a full window."""
 RUN = 8
 """So many times in a row above the upper or below the lower quartile happen once in
 30,000 by chance: something has changed, and what was measured before is forgotten."""
@@ -34,11 +38,16 @@ MARGIN_PERMILLE = 1100
 
 
 def _rank(permille: int, n: int) -> int:
-    """Index into ``n`` ascending samples that the next one exceeds so seldom."""
-    return min(n, -(-permille * (n + 1) // PERMILLE)) - 1
+    """Index into ``n`` ascending samples that the next one exceeds so seldom.
+
+    Never the longest of eight or more: one hiccup is no quantile, and a job that is
+    held back on its account is not measured again.
+    """
+    most = n if n < ONE_OUT else n - 1
+    return min(most, -(-permille * (n + 1) // PERMILLE)) - 1
 
 
-_RANKS = tuple(
+_RANKS: tuple[tuple[int, ...], ...] = tuple(
     tuple(_rank(share, n) for share in (SHED_PERMILLE, PLAN_PERMILLE, GUARD_PERMILLE))
     for n in range(1, WINDOW + 1)
 )
@@ -110,10 +119,12 @@ class ServiceTimes:
 
     @property
     def worst_ns(self) -> int:
-        """Ten per cent more than the longest of the times, at the present clock."""
-        if not self.measured:
+        """Ten per cent more than all but the rarest times, at the present clock."""
+        ordered = self._sorted
+        if len(ordered) < ONE_OUT:
             return self.guard_ns
-        return self._sorted[-1] * MARGIN_PERMILLE // self._clock
+        out = 1 + (OUTLIERS - 1) * len(ordered) // WINDOW
+        return max(self.guard_ns, ordered[-1 - out] * MARGIN_PERMILLE // self._clock)
 
     @property
     def ordered(self) -> Sequence[int]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from live.chosen import CHOSEN, chosen
 
+from edgepipe.commands.scenario import load_scenario
 from edgepipe.commands.simulation import to_record
 from edgepipe.scheduler.policy import BY_NAME
 from edgepipe.scheduler.scenario import Scenario
@@ -36,10 +37,30 @@ def without_jitter(scenario: Scenario) -> Scenario:
 @pytest.mark.parametrize(
     "policy", ["slack-unbatched", "slack", "slack+ladder", "fifo", "leaky-newest-1"]
 )
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", [*CHOSEN, "quad-background"])
 def test_the_runtime_does_what_the_simulator_promises(name: str, policy: str) -> None:
     rules = BY_NAME[policy]
     scenario = without_jitter(chosen(name, 3 * SECOND_NS))
     promised = simulate(scenario, rules, 1).records
     lived = live_through(scenario, rules).records
     assert comparable(lived) == comparable([to_record(frame) for frame in promised])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["slack", "slack+ladder"])
+@pytest.mark.parametrize("name", ["thermal", "clock-step", "crowd-surge"])
+def test_a_machine_that_becomes_slower_is_met_as_in_the_simulator(
+    name: str, policy: str
+) -> None:
+    whole = load_scenario(name)
+    scenario = without_jitter(replace(whole, duration_ns=whole.duration_ns * 2 // 3))
+    promised = simulate(scenario, BY_NAME[policy], 1)
+    lived = live_through(scenario, BY_NAME[policy])
+    assert comparable(lived.records) == comparable(
+        [to_record(frame) for frame in promised.records]
+    )
+    moves = [(at_ns, move.stream, move.rung) for at_ns, move in promised.moves]
+    newest = [
+        (move.at_ns, move.stream, move.rung) for move in lived.stand.runtime.rung_moves
+    ]
+    assert newest == moves[-len(newest) :]

@@ -3,13 +3,14 @@
 Time stands still while any thread has something to do. When all of them wait, the one
 that waits for the earliest moment goes on, and nobody else until all wait again. Of
 several at one moment the order is the simulator's: ends of jobs in the order of their
-starts, arrivals in the order of the streams, the timer.
+starts, changes of hardware clocks, arrivals in the order of the streams, the timer.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Condition, Event, current_thread
+from typing import NamedTuple
 
 from live import ours
 from live.decisions import Step, Watched, of_job
@@ -33,7 +34,7 @@ from edgepipe.telemetry.records import FrameRecord
 
 PATIENCE_S = 20.0
 """Real time after which a runtime that does nothing is held to be stuck."""
-_END, _ARRIVAL, _TIMER = range(3)
+_END, _CHANGE, _ARRIVAL, _TIMER = range(4)
 _SOURCE = "edgepipe-source-"
 
 
@@ -50,6 +51,26 @@ class _Waiter:
     @property
     def key(self) -> tuple[int, int, int]:
         return self.at_ns, self.kind, self.rank
+
+
+class _Change(NamedTuple):
+    """A hardware clock changes, or the runtime is told that it has."""
+
+    at_ns: int
+    is_told: bool
+    resource: str
+    permille: int
+
+
+def _changes(scenario: Scenario) -> list[_Change]:
+    found: list[_Change] = []
+    for step in scenario.clock_steps:
+        turned = _Change(step.at_ns, False, step.resource, step.permille)
+        found.append(turned)
+        if step.reported_after_ns is not None:
+            told_ns = step.at_ns + step.reported_after_ns
+            found.append(turned._replace(at_ns=told_ns, is_told=True))
+    return sorted(found)
 
 
 @dataclass
@@ -82,6 +103,7 @@ class VirtualTime:
         self._now_ns = 0
         self._changed = Condition()
         self._waiters: list[_Waiter] = []
+        self._changes = _changes(scenario)
         self._progress = _Progress()
         self._open = True
 
@@ -166,11 +188,14 @@ class VirtualTime:
         while not stand.runtime.wait(0):
             assert stand.runtime.irregularities() == []
             with self._changed:
+                change = None
                 if self._all_wait(stand):
-                    self._go_on()
+                    change = self._go_on()
                 else:
                     # Not everybody who comes to an end says so.
                     self._changed.wait(0.002)
+            if change is not None:
+                self._change(change, stand)
 
     def close(self) -> None:
         """Nobody waits any more."""
@@ -196,11 +221,23 @@ class VirtualTime:
             for timer in timers
         )
 
-    def _go_on(self) -> None:
+    def _go_on(self) -> "_Change | None":
+        """Let the next thread go on, unless a hardware clock changes before that."""
         waiter = min(self._waiters, key=lambda waiter: waiter.key)
+        if self._changes and (self._changes[0].at_ns, _CHANGE) < waiter.key[:2]:
+            change = self._changes.pop(0)
+            self._now_ns = change.at_ns
+            return change
         self._waiters.remove(waiter)
         self._now_ns = max(self._now_ns, self._after_halts(waiter.at_ns))
         waiter.wake.set()
+        return None
+
+    def _change(self, change: "_Change", stand: ours.Stand) -> None:
+        if change.is_told:
+            stand.runtime.clock_changed(change.resource, change.permille)
+        else:
+            self._machines[change.resource].permille = change.permille
 
     def _after_halts(self, at_ns: int) -> int:
         for start_ns, end_ns in self._halts_ns:

@@ -72,13 +72,15 @@ def check_scaled(
 ) -> None:
     """Times are compared with times only: in another unit the decisions are the same.
 
-    Unless a clock was changed: what is divided by it is rounded.
+    Unless a clock was changed, which times are divided by, or the ladder takes their
+    mean: these are rounded.
     """
 
     def scaled(time_ns: int) -> int:
         return time_ns * SCALE
 
-    if any(isinstance(e, ClockChanged) and e.permille != PERMILLE for _, e, _ in log):
+    clocks = [e.permille for _, e, _ in log if isinstance(e, ClockChanged)]
+    if policy.ladder or any(permille != PERMILLE for permille in clocks):
         return
     with scaled_constants():
         scaled_specs = [retimed_spec(spec, scaled) for spec in specs]
