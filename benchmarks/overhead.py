@@ -92,20 +92,27 @@ class Pass:
 
 @dataclass
 class Paced(Empty):
-    """Frames that are due at regular times."""
+    """Frames that are due at regular times, out of step with those of others."""
 
     period_ns: int = 0
+    phase_ns: int = 0
 
     def next_arrival(self) -> Arrival | None:
         """The next frame."""
         arrival = super().next_arrival()
         if arrival is None:
             return None
-        return Arrival(arrival.index, arrival.index * self.period_ns)
+        # The first one is due at once, whatever its stamp says.
+        phase_ns = self.phase_ns if arrival.index else 0
+        return Arrival(arrival.index, arrival.index * self.period_ns + phase_ns)
 
 
 def plan_of(
-    name: str, groups: tuple[tuple[str, ...], ...], frames: int, period_ns: int
+    name: str,
+    groups: tuple[tuple[str, ...], ...],
+    frames: int,
+    period_ns: int,
+    phase_ns: int,
 ) -> StreamPlan:
     """One stream; ``period_ns``: 0 for as fast as its frames are wanted."""
     spec = StreamSpec(
@@ -117,7 +124,9 @@ def plan_of(
         credits=not period_ns,
     )
     stages = tuple(tuple(Pass(name) for name in group) for group in groups)
-    source = Paced(frames, period_ns=period_ns) if period_ns else Empty(frames)
+    source = Empty(frames)
+    if period_ns:
+        source = Paced(frames, period_ns=period_ns, phase_ns=phase_ns)
     pace = Pace.REALTIME if period_ns else Pace.FAST
     return StreamPlan(spec, source, stages, 10**10, pace)
 
@@ -138,7 +147,10 @@ def cpu_us_per_frame(
     """
     each = frames // streams
     period_ns = round(1e9 * streams / fps) if fps else 0
-    plans = [plan_of(f"s{n}", groups, each, period_ns) for n in range(streams)]
+    plans = [
+        plan_of(f"s{n}", groups, each, period_ns, n * period_ns // streams)
+        for n in range(streams)
+    ]
     clock, kept = MonotonicClock(), RunStatistics(100_000)
     recorder = Recorder(folder / "frames.arrow", clock)
     recorder.start()

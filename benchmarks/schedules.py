@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from queue import SimpleQueue as RealQueue
 from typing import Any, Generic, TypeVar
 
@@ -515,6 +516,8 @@ class Scenario:
         self.slots = rng.randint(1, 2)
         resources = (Resource("cpu", self.slots),)
         self.plans = [self._plan(f"s{n}") for n in range(rng.randint(1, 2))]
+        if self.plans[0].spec.steps[0].stateful and rng.random() < 0.6:
+            self.plans.append(self._branch(self.plans[0]))
         core = Scheduler([plan.spec for plan in self.plans], resources)
         self.runtime = kind(
             self.plans,
@@ -554,6 +557,18 @@ class Scenario:
         pace = rng.choice((Pace.FAST, Pace.REALTIME)) if waits else Pace.REALTIME
         deadline_ns = rng.choice((8, 15, 60)) * MS
         return StreamPlan(spec, Counting(frames), groups, deadline_ns, pace)
+
+    def _branch(self, parent: StreamPlan) -> StreamPlan:
+        """A stream that lives on the frames of another one."""
+        own = self._plan("branch")
+        spec = replace(own.spec, credits=False, overflow=Overflow.DROP_OLDEST)
+        return replace(
+            own,
+            spec=spec,
+            source=parent.source,
+            pace=parent.pace,
+            branch_of=parent.spec.id,
+        )
 
     def _odd(self, frame: Frame) -> None:
         if frame.sequence == 1:

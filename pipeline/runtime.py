@@ -90,7 +90,13 @@ class Runtime:
         }
         for run in self._streams.values():
             if run.plan.branch_of is not None:
-                self._streams[run.plan.branch_of].branches.append(run)
+                parent = self._streams[run.plan.branch_of]
+                if not parent.plan.spec.steps[0].stateful:
+                    raise ValueError(
+                        f"stream {run.plan.spec.id!r}: frames would come out of order"
+                        f" from {run.plan.branch_of!r}, whose first step is stateless"
+                    )
+                parent.branches.append(run)
         self._resources = {resource.name: resource.slots for resource in resources}
         self._scheduler = scheduler
         self._clock = clock

@@ -20,7 +20,9 @@ class Watchdog:
     """Knows how long each step may take. The caller serialises the calls.
 
     A step may take ``TIMES`` as long as its budget says, or as the longest run that
-    came to an end, and never less than ``hang_after_ns``.
+    came to an end, and never less than ``hang_after_ns``. If the look itself comes far
+    too late, everything stood still (a debugger, ``Ctrl-Z``, a paused machine), and
+    nobody is blamed for that.
     """
 
     def __init__(self, streams: Mapping[str, StreamRun], hang_after_ns: int) -> None:
@@ -29,6 +31,8 @@ class Watchdog:
         self.worth_noting_ns = hang_after_ns // TIMES
         """What comes back sooner changes nothing: there is no need to note it."""
         self._longest_ns: dict[tuple[str, int], int] = {}
+        self._asked_ns: int | None = None
+        """When the next look was to be."""
 
     def note(self, done: JobDone) -> None:
         """A job has come back after a time that is worth noting."""
@@ -43,6 +47,9 @@ class Watchdog:
         """Who hangs and in what, and when to look again."""
         hung: list[tuple[Worker, Start]] = []
         again_ns = now_ns + self._hang_after_ns
+        asked_ns, self._asked_ns = self._asked_ns, again_ns
+        if asked_ns is not None and now_ns - asked_ns > self._hang_after_ns // 2:
+            return hung, again_ns
         for worker in workers:
             start = worker.start
             if start is None or getattr(worker.stage, "waits", False):
@@ -52,6 +59,7 @@ class Watchdog:
                 again_ns = min(again_ns, due_ns)
             elif worker.start is start:
                 hung.append((worker, start))
+        self._asked_ns = again_ns
         return hung, again_ns
 
     def allowed_ns(self, start: Start) -> int:

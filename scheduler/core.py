@@ -198,6 +198,7 @@ class Scheduler:
         if every > 1 and stream.taken % every:
             frame.track_only = True
             frame.costs = stream.track_costs
+            self._skip(frame)
         stream.taken += 1
         self._enter(stream, frame, actions)
 
@@ -276,11 +277,16 @@ class Scheduler:
         first = frames[0]
         first.costs[first.step].observe(len(frames), event.service_ns)
         ended_ns = now_ns if event.delivered_ns is None else event.delivered_ns
+        for job, fate, reason in event.failed:
+            found = [
+                f for f, done in zip(frames, event.jobs, strict=True) if done == job
+            ]
+            if not found:
+                actions.append(Alarm(Kind.UNKNOWN_JOB, job.stream, job.sequence))
+            for frame in found:
+                self._leave(frame, fate, reason, actions)
         if len(frames) > 1:
             frames.sort(key=lambda frame: frame.arrival)
-        for job, fate, reason in event.failed:
-            frame = self._streams[job.stream].frames[job.sequence]
-            self._leave(frame, fate, reason, actions)
         for frame in frames:
             if frame.state is State.GONE:
                 continue  # failed, or superseded by another one of the batch
@@ -322,10 +328,15 @@ class Scheduler:
                 actions.append(Alarm(Kind.UNKNOWN_JOB, job.stream, job.sequence))
                 return None
             frames.append(frame)
+        if not frames or any(frame.batch != frames[0].batch for frame in frames):
+            actions.append(Alarm(Kind.UNKNOWN_JOB, "", len(frames)))
+            return None
         resource = self._resources[jobs[0].resource]
-        if resource.running.pop(frames[0].arrival, None) is None:
+        batch = frames[0].batch
+        if resource.sizes.get(batch) != len(frames):
             actions.append(Alarm(Kind.UNKNOWN_JOB, jobs[0].stream, jobs[0].sequence))
             return None
+        del resource.sizes[batch], resource.running[batch]
         resource.free += 1
         if not resource.is_dirty and (resource.ready or resource.heap):
             self._mark(resource)
@@ -345,6 +356,9 @@ class Scheduler:
                 self._leave(frame, Fate.DROPPED, Reason.SHUTDOWN, actions)
 
     def _set_clock(self, event: ClockChanged, actions: list[Action]) -> None:
+        if event.resource not in self._resources:
+            actions.append(Alarm(Kind.UNKNOWN_RESOURCE, event.resource, event.permille))
+            return
         resource = self._roster.set_clock(event.resource, event.permille)
         if self._ladder is not None:
             actions += self._ladder.relieve(self._now_ns or 0, Cause.CLOCK)
@@ -614,7 +628,7 @@ class Scheduler:
                 ):
                     self._timer_ns = wake_ns
                     actions.append(SetTimer(wake_ns))
-                return
+                break
             if len(batch) == len(resource.ready):
                 resource.ready = []
             elif len(batch) == 1:
@@ -685,6 +699,7 @@ class Scheduler:
             if resource.is_planned:
                 stream.served_ns = now_ns
                 stream.refused_since_ns = stream.best_price = None
+            frame.batch = batch[0].arrival
             frame.job = job = Job(
                 spec.id,
                 frame.sequence,
@@ -700,6 +715,8 @@ class Scheduler:
         cost_ns = first.costs[first.step].plan_ns(len(batch))
         resource.free -= 1
         resource.running[first.arrival] = now_ns + cost_ns
+        resource.sizes[first.arrival] = len(batch)
+        resource.wait_until_ns = None
         actions.append(Start(tuple(jobs), latest_ns))
 
     def _grant(self, actions: list[Action]) -> None:

@@ -33,7 +33,7 @@ class Decision(NamedTuple):
 
 
 class Dispatcher:
-    """Decides on planned resources; changes nothing but the rung of waiting frames."""
+    """Decides on planned resources; notes what it has held back, and changes rungs."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -58,7 +58,10 @@ class Dispatcher:
             return left_ns < 0
         if self._policy.ladder and self._lighten(frame, left_ns):
             return False
-        if frame.deadline_ns - frame.release_ns >= needed_ns:
+        if (
+            frame.deadline_ns - frame.release_ns >= needed_ns
+            and not frame.stream.places[frame.step].free
+        ):
             return True  # it waited too long; nothing is wrong with the estimate
         for cost in frame.costs[frame.step :]:
             if not cost.alone.shed_ns:
@@ -103,16 +106,14 @@ class Dispatcher:
                 for entry in out:
                     entry.frame.passed_over += 1
         candidates: Sequence[Entry] = kept or [plan.best(out)]
-        if self.starving and self._policy.plan:
-            wake_ns = self._reserve(candidates[0], resource, now_ns)
+        wait_ns = resource.wait_until_ns
+        if wait_ns is None or now_ns < wait_ns:
+            wake_ns = self._keep_slot(candidates, resource, now_ns)
             if wake_ns is not None:
-                return Decision(doomed, (), wake_ns)
+                resource.wait_until_ns = wake_ns if wait_ns is None else wait_ns
+                return Decision(doomed, (), resource.wait_until_ns)
         if len(kept) > 1 and not first.frame.is_probe:
             candidates = _surest_first(kept, resource, now_ns)
-        elif self._policy.plan and first.frame.stream.miss_run:
-            wake_ns = _better_wait(candidates[0], resource, now_ns)
-            if wake_ns is not None:
-                return Decision(doomed, (), wake_ns)
         chosen, wake_ns = self._first_allowed(candidates, entries, resource, now_ns)
         if chosen is None:
             return Decision(doomed, (), wake_ns)
@@ -121,6 +122,23 @@ class Dispatcher:
             batch = self._batch(chosen, kept, out, resource, now_ns)
             return Decision(doomed, batch, None)
         return Decision(doomed, (chosen.frame,), None)
+
+    def _keep_slot(
+        self, candidates: Sequence[Entry], resource: ResourceState, now_ns: int
+    ) -> int | None:
+        """Until when to keep a slot that could be used, for a better use of it."""
+        if not self._policy.plan:
+            return None
+        wake_ns: int | None = None
+        if self.starving:
+            wake_ns = self._reserve(candidates[0], resource, now_ns)
+        if (
+            wake_ns is None
+            and len(candidates) == 1
+            and candidates[0].frame.stream.miss_run
+        ):
+            wake_ns = _better_wait(candidates[0], resource, now_ns)
+        return wake_ns
 
     def _is_plain(self, frame: FrameState, resource: ResourceState) -> bool:
         """Whether nothing speaks for keeping the slot from it, if it is alone."""
@@ -148,7 +166,9 @@ class Dispatcher:
         for entry in candidates:
             if pressed is not None and entry is not pressed:
                 hold_ns = guard.hold_until(entry, pressed, entries, resource, now_ns)
-                if hold_ns is not None:
+                wait_ns = resource.wait_until_ns
+                if hold_ns is not None and (wait_ns is None or now_ns < wait_ns):
+                    resource.wait_until_ns = hold_ns if wait_ns is None else wait_ns
                     urgent = [
                         e for e in candidates if e.frame.band == resource.top_band
                     ]

@@ -190,11 +190,13 @@ class Refused(NamedTuple):
 
     stream: str
     resource: str
+    """Where there is no room, or which does not exist; empty: not a matter of room."""
     utilisation_permille: int
     """What the resource would be asked for; above 1000 it is too much."""
     blocked_by: str
-    """Stream whose deadline a longer job of a lower criticality would break, or the
-    empty text."""
+    """Stream whose deadline a longer job of a lower criticality would break; its own
+    id if its steps alone take too long, or if there is a stream of that id already; or
+    the empty text."""
 
 
 class Kind(Enum):
@@ -202,6 +204,7 @@ class Kind(Enum):
 
     TIME_WENT_BACK = "time_went_back"
     UNKNOWN_STREAM = "unknown_stream"
+    UNKNOWN_RESOURCE = "unknown_resource"
     UNKNOWN_JOB = "unknown_job"
     REPEATED_SEQUENCE = "repeated_sequence"
     TIMESTAMP_STEP = "timestamp_step"

@@ -227,6 +227,10 @@ class StreamSpec:
         if not self.ladder:
             raise ValueError(f"stream {self.id!r}: a ladder needs a rung")
         for rung in self.ladder:
+            if rung.infer_every > 1 and not any(
+                step.runs_on_track_only for step in self.steps
+            ):
+                raise ValueError(f"rung {rung.name!r}: a track-only frame has no step")
             if rung.cost_permille and len(rung.cost_permille) != len(self.steps):
                 raise ValueError(
                     f"rung {rung.name!r}: cost_permille needs a figure for each of "

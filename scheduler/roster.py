@@ -74,8 +74,13 @@ class Roster:
     def judge(self, spec: StreamSpec) -> Admitted | Refused:
         """Whether a stream may join without breaking the promises made so far.
 
-        Policies that do not plan make no promises and take everybody.
+        Policies that do not plan make no promises and take everybody who is new.
         """
+        if spec.id in self.streams:
+            return Refused(spec.id, "", 0, spec.id)
+        for step in spec.steps:
+            if step.resource not in self.resources:
+                return Refused(spec.id, step.resource, 0, "")
         if not self._policy.plan:
             return Admitted(spec.id)
         return admit(

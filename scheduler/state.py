@@ -40,6 +40,7 @@ class FrameState:
     __slots__ = (
         "arrival",
         "band",
+        "batch",
         "capture_ns",
         "costs",
         "deadline_ns",
@@ -101,6 +102,8 @@ class FrameState:
         """How many plans had to leave it out."""
         self.job: Job | None = None
         """While it runs."""
+        self.batch = -1
+        """Arrival number of the first frame of its last batch."""
 
 
 class StreamState:
@@ -263,9 +266,11 @@ class ResourceState:
         "name",
         "ready",
         "running",
+        "sizes",
         "slots",
         "top_band",
         "users",
+        "wait_until_ns",
     )
 
     def __init__(self, resource: Resource, is_planned: bool) -> None:
@@ -280,6 +285,11 @@ class ResourceState:
         """What waits, in the policy's order, if it does not plan."""
         self.running: dict[int, int] = {}
         """By arrival number of a batch's first frame: when it is expected to end."""
+        self.sizes: dict[int, int] = {}
+        """The same: how many frames it has."""
+        self.wait_until_ns: int | None = None
+        """How long a slot that could be used is kept at most, since something was last
+        started: who is never started is never measured again. None: none is kept."""
         self.users: list[tuple[StreamState, int]] = []
         """Streams with the index of their first step here, most important first."""
         self.top_band = self.last_band = 0

@@ -149,6 +149,31 @@ def test_a_background_stream_gets_through_beside_a_critical_one() -> None:
     assert [account.completed for account in accounts] == [30, 30]
 
 
+def test_a_deadline_passes_when_it_is_due_also_while_every_worker_is_busy() -> None:
+    clock, gate = ManualClock(), threading.Event()
+    inside, gone = threading.Event(), threading.Event()
+
+    def slow(frame: Frame, worker: int) -> None:
+        inside.set()
+        assert gate.wait(10)
+
+    def leaves(record: FrameRecord) -> None:
+        gone.set()
+
+    stream = plan(ScriptedSource(2), slow, deadline_ns=100 * MS)
+    with live(stream, clock=clock, on_record=leaves) as run:
+        assert inside.wait(10)
+        while run.runtime.depths("front").in_flight < 2:
+            run.runtime.wait(0.001)
+        clock.advance(100 * MS + 1)
+        assert gone.wait(10)  # the only worker is still in the first frame
+        gate.set()
+        assert run.runtime.wait(10)
+    _, second = run.of("front")
+    assert (second.fate, second.reason) == ("dropped", "doomed")
+    assert second.done_ns == 100 * MS + 1
+
+
 @dataclass
 class Camera(ScriptedSource):
     """Delivers regularly; from frame ten on its own clock is a second behind."""

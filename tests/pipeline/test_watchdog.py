@@ -88,6 +88,13 @@ def test_a_stage_that_may_wait_for_somebody_is_left_alone() -> None:
     assert dog().look([worker], 100 * SECOND)[0] == []
 
 
+def test_nobody_is_blamed_when_the_whole_process_stood_still() -> None:
+    watchdog, worker = dog(), busy(since_ns=0)
+    assert watchdog.look([worker], 0) == ([], 10 * SECOND)
+    assert watchdog.look([worker], 90 * SECOND) == ([], 100 * SECOND)
+    assert watchdog.look([worker], 100 * SECOND)[0] == [(worker, start(0))]
+
+
 # --- real threads -----------------------------------------------------------------
 
 

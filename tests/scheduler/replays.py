@@ -46,7 +46,7 @@ def check_same(
     core = Scheduler(specs, resources, policy)
     core.initial_grants()
     for at_ns, event, actions in log:
-        assert core.handle(at_ns, event) == actions
+        _compare(event, core.handle(at_ns, event), actions)
 
 
 def check_shifted(
@@ -63,8 +63,8 @@ def check_shifted(
     core = Scheduler(specs, resources, policy)
     core.initial_grants()
     for at_ns, event, actions in log:
-        shifted = core.handle(moment(at_ns), retimed(event, moment, length))
-        assert shifted == [retimed(action, moment, length) for action in actions]
+        answer = core.handle(moment(at_ns), retimed(event, moment, length))
+        _compare(event, answer, [retimed(a, moment, length) for a in actions])
 
 
 def check_scaled(
@@ -89,7 +89,7 @@ def check_scaled(
         for at_ns, event, actions in log:
             answer = core.handle(scaled(at_ns), retimed(event, scaled, scaled))
             expected = [retimed(action, scaled, scaled) for action in actions]
-            assert _rounded(answer) == _rounded(expected), (answer, expected)
+            _compare(event, _rounded(answer), _rounded(expected))
 
 
 def check_renamed(
@@ -100,8 +100,11 @@ def check_renamed(
     core.initial_grants()
     for at_ns, event, actions in log:
         answer = core.handle(at_ns, renamed(event))
-        expected = [renamed(action) for action in actions]
-        assert answer == expected, (answer, expected)
+        _compare(event, answer, [renamed(action) for action in actions])
+
+
+def _compare(event: Event, answer: list[Action], expected: list[Action]) -> None:
+    assert answer == expected, f"{event}:\n{answer}\ninstead of\n{expected}"
 
 
 def _rounded(actions: Sequence[Action]) -> list[Action]:

@@ -256,3 +256,16 @@ def test_a_red_still_is_red(cases: Path) -> None:
     stage = converter(color=ColorOrder.RGB)
     mean = tensor_of(converted(stage, picture)).mean(axis=(0, 1)) / 255
     assert np.abs(mean - [1.0, 0.25098, 0.0]).max() <= 1e-4
+
+
+def test_a_thread_that_takes_a_number_over_gets_tools_of_its_own() -> None:
+    convert = Convert(BufferRing(3, 8, 8), 8, 8, ColorOrder.RGB, Align.CENTER, PAD)
+    picture = picture_of(np.zeros((4, 4, 3), np.uint8), PixelFormat.BGR)
+    frame = Frame("a", 0, 0, 1, picture=picture)
+    convert.process(frame, 0)
+    benches = convert._benches  # pyright: ignore[reportPrivateUsage]
+    lost = benches[0]
+    convert.renew(0)
+    convert.renew(7)  # one that has not worked yet
+    convert.process(frame, 0)
+    assert benches[0] is not lost

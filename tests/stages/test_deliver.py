@@ -109,3 +109,11 @@ def test_a_sink_that_is_stuck_in_a_write_does_not_keep_the_others_open(
     go_on.set()
     writer.join()
     assert outlet.failures == {"stuck": 1, "after": 0}
+
+
+def test_a_sink_that_may_wait_for_the_program_is_no_reason_to_think_it_hangs() -> None:
+    class Patient(Kept):
+        waits = True
+
+    assert Deliver(Outlet([Kept("a"), Patient("b")]), ManualClock(), late=True).waits
+    assert not Deliver(Outlet([Kept()]), ManualClock(), late=True).waits

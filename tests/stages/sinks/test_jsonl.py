@@ -55,6 +55,8 @@ def test_a_line_tells_all_about_a_frame(tmp_path: Path, make_frame: MakeFrame) -
         "fate": "completed",
         "warm_up": False,
         "variant": "nanodet-g",
+        "inferred": True,
+        "detection_age_ms": 0,
         "truncated": 2,
         "objects": [
             {
@@ -73,6 +75,16 @@ def test_a_line_tells_all_about_a_frame(tmp_path: Path, make_frame: MakeFrame) -
             },
         ],
     }
+
+
+def test_a_frame_that_the_network_did_not_see_says_how_old_its_objects_are(
+    tmp_path: Path, make_frame: MakeFrame
+) -> None:
+    frame = make_frame(3, pts_ns=120_000_000).with_changes(
+        track_only=True, looked_ns=39_500_000
+    )
+    line = written(tmp_path, frame, 161_234_567)
+    assert (line["inferred"], line["detection_age_ms"]) == (False, 80.5)
 
 
 @pytest.mark.parametrize(
