@@ -9,7 +9,7 @@ from edgepipe.scheduler.job import PERMILLE, Mode, OnMiss
 from edgepipe.scheduler.lighter import follow, lighter
 from edgepipe.scheduler.plan import Entry
 from edgepipe.scheduler.policy import Policy, Shed, by_freshness
-from edgepipe.scheduler.state import FrameState, ResourceState
+from edgepipe.scheduler.state import FOREVER_NS, FrameState, ResourceState
 
 PROBE_EVERY = 8
 """After so many frames were given up on the strength of an estimate that was not fed
@@ -162,7 +162,7 @@ class Dispatcher:
         if guard is None or resource.top_band == resource.last_band:
             return candidates[0], None
         wake_ns: int | None = None
-        candidates, pressed = pressed_first(candidates)
+        candidates, pressed = pressed_first(candidates, resource, now_ns)
         for entry in candidates:
             if pressed is not None and entry is not pressed:
                 hold_ns = guard.hold_until(entry, pressed, entries, resource, now_ns)
@@ -211,7 +211,7 @@ class Dispatcher:
                 step += 1
             local_ns, order = frame.deadline_ns - after_ns, frame.arrival
             if frame.is_probe:
-                local_ns = 0
+                local_ns = -FOREVER_NS
             elif freshest or stream.spec.mode is Mode.FRESHEST_FIRST:
                 local_ns, order = stream.newest_deadline_ns - after_ns, -order
             entries.append(Entry(local_ns, order, own_ns, frame))

@@ -235,14 +235,25 @@ class Guard:
 
 
 def pressed_first(
-    candidates: Sequence[Entry],
+    candidates: Sequence[Entry], resource: ResourceState, now_ns: int
 ) -> tuple[Sequence[Entry], Entry | None]:
-    """Those first that were held back before; and the first of those."""
-    pressed = [e for e in candidates if e.frame.stream.refused_since_ns is not None]
-    if not pressed:
+    """The first that was held back before goes first, since its chances are few.
+
+    Not if others of its own criticality would not fit behind it; the guard sees to the
+    more important ones. Returns it as well, None if there is none.
+    """
+    pressed = next(
+        (e for e in candidates if e.frame.stream.refused_since_ns is not None), None
+    )
+    if pressed is None or pressed is candidates[0]:
+        return candidates, pressed
+    rest = [entry for entry in candidates if entry is not pressed]
+    alike = [entry for entry in rest if entry.frame.band == pressed.frame.band]
+    cost_ns = pressed.frame.costs[pressed.frame.step].alone.plan_ns
+    ends = [now_ns + cost_ns, *forecast.slot_ends(resource, now_ns)[1:]]
+    if not plan.fits(alike, ends):
         return candidates, None
-    rest = [e for e in candidates if e.frame.stream.refused_since_ns is None]
-    return [*pressed, *rest], pressed[0]
+    return [pressed, *rest], pressed
 
 
 def _starves(stream: StreamState, now_ns: int) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from edgepipe.scheduler.events import Cause, RungChanged
 from edgepipe.scheduler.job import PERMILLE
-from edgepipe.scheduler.state import ResourceState, StreamState
+from edgepipe.scheduler.state import FOREVER_NS, ResourceState, StreamState
 
 CONTROL_NS = 250_000_000
 """Time between two looks at demand and misses."""
@@ -78,8 +78,8 @@ class Ladder:
         self._resources = [r for r in resources if r.is_planned]
         self._watches = {resource.name: _Watch() for resource in self._resources}
         self._batched = batched
-        self.next_look_ns = 0
-        self._moved_ns = 0
+        self.next_look_ns = -FOREVER_NS
+        self._moved_ns: int | None = None
         self._hold_ns = HOLD_NS
         self._trial: StreamState | None = None
 
@@ -96,6 +96,8 @@ class Ladder:
     def look(self, now_ns: int) -> list[RungChanged]:
         """Look at demand and misses; the moves that follow."""
         self.next_look_ns = now_ns + CONTROL_NS
+        if self._moved_ns is None:
+            self._moved_ns = now_ns
         moves = self.relieve(now_ns, Cause.DEMAND)
         for resource in self._resources:
             band = self._watches[resource.name].look()

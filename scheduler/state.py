@@ -10,6 +10,9 @@ from edgepipe.scheduler.job import PERMILLE, Job, Resource, StreamSpec
 NOTHING = StepCost(0, ())
 """The cost of a step that is left out."""
 
+FOREVER_NS = 1 << 62
+"""Longer than any clock has run."""
+
 BOOST = 8
 """How much more a frame is worth whose loss would break its stream's contract."""
 
@@ -196,7 +199,7 @@ class StreamState:
         """Since when the guard has held its jobs back."""
         self.allowance = 0
         """How much of a frame may be put at risk for lower classes, thousandths."""
-        self.at_risk_ns = 0
+        self.at_risk_ns = -FOREVER_NS
         """Frames that were put at risk have come to their ends by then."""
         self.best_price: int | None = None
         """The cheapest chance that a starving stream has seen since it was served."""
