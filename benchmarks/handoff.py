@@ -84,8 +84,9 @@ class OnConditions(Runtime):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        queues: dict[str, Any] = {name: ConditionQueue() for name in self._starts}
-        self._starts = queues
+        crew = self._crew
+        queues: dict[str, Any] = {name: ConditionQueue() for name in crew.queues}
+        crew.queues = queues
 
 
 class OwnedByAThread(Runtime):
@@ -122,7 +123,7 @@ class OwnedByAThread(Runtime):
     def _finished(self, worker: Worker, event: JobDone | JobFailed) -> None:
         start = super()._finish(worker, event)
         if start is not None:
-            self._starts[worker.resource].put(start)
+            self._crew.queues[worker.resource].put(start)
 
 
 WAYS: dict[str, type[Runtime]] = {

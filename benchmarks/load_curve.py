@@ -13,14 +13,16 @@ known to exist. *Run* is the longest run of frames of one camera that were not o
 the worst of all seeds.
 
     python benchmarks/load_curve.py [--duration 30s] [--seeds 1 2 3 4 5] [--jobs 2]
+        [--bounds bounds.json]
 """
 
 import argparse
 import json
 import statistics
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from bounds.hindsight import hindsight
 from bounds.problem import problem
@@ -68,16 +70,22 @@ class Achieved:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One load and seed. Shares are of the frames captured."""
+class Limits:
+    """What can be said of a load and seed without any policy; shares by bound_kind."""
 
     load_permille: int
     seed: int
-    policies: dict[str, Achieved]
     bounds: dict[str, float]
-    """By bound_kind."""
     hindsight: dict[str, float]
-    """By bound_kind: a schedule that exists."""
+    """A schedule that exists."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One load and seed. Shares are of the frames captured."""
+
+    limits: Limits
+    policies: dict[str, Achieved]
 
 
 def loaded(load_permille: int, duration: str) -> Scenario:
@@ -114,26 +122,53 @@ def achieved(scenario: Scenario, policy: str, seed: int) -> Achieved:
     )
 
 
-def point(
-    load_permille: int, seed: int, duration: str, policies: Sequence[str], bucket: str
-) -> Point:
-    """Everything about one load and seed."""
+def limits(load_permille: int, seed: int, duration: str, bucket: str) -> Limits:
+    """The bounds of one load and seed."""
     scenario = loaded(load_permille, duration)
     frames = trace(scenario, seed)
-    found = {policy: achieved(scenario, policy, seed) for policy in policies}
     bounds, possible = {}, {}
-    for ours, batched in ((ALONE, False), (BATCHED, True)):
+    for batched in (False, True):
         posed = problem(scenario, frames, batched=batched)
-        effort = Effort(("flow",), bucket_ns=duration_ns(bucket))
-        least = min(worths(posed, effort).values())
-        best = max(hindsight(posed, SCARCE), 0)
-        reached = found[ours].on_time * posed.captured if ours in found else 0
-        if least > max(best, reached):  # the cheap bound does not settle it
-            effort = replace(effort, methods=("starts",))
+        least = min(worths(posed, Effort(("flow",))).values())
+        best = hindsight(posed, SCARCE)
+        if least > best:  # the cheap bound does not settle it
+            effort = Effort(("starts",), bucket_ns=duration_ns(bucket))
             least = min(least, *worths(posed, effort).values())
         bounds[posed.kind] = least / posed.captured
         possible[posed.kind] = best / posed.captured
-    return Point(load_permille, seed, found, bounds, possible)
+    return Limits(load_permille, seed, bounds, possible)
+
+
+def point(limits: Limits, duration: str, policies: Sequence[str]) -> Point:
+    """What the policies make of one load and seed."""
+    scenario = loaded(limits.load_permille, duration)
+    return Point(limits, {p: achieved(scenario, p, limits.seed) for p in policies})
+
+
+def all_limits(
+    pool: Executor, args: argparse.Namespace, keep: Path | None
+) -> list[Limits]:
+    """The bounds of all loads and seeds, those in the file taken from there."""
+    known: dict[str, Limits] = {}
+    if keep is not None and keep.exists():
+        found = json.loads(keep.read_text(encoding="utf-8"))
+        known = {name: Limits(**fields) for name, fields in found.items()}
+
+    def name(load: int, seed: int) -> str:
+        return f"{load} {seed} {args.duration} {args.bucket}"
+
+    wanted = [(load, seed) for load in args.loads for seed in args.seeds]
+    waiting = {
+        pool.submit(limits, load, seed, args.duration, args.bucket): name(load, seed)
+        for load, seed in wanted
+        if name(load, seed) not in known
+    }
+    for future in as_completed(waiting):
+        known[waiting[future]] = future.result()
+        if keep is not None:
+            fields = {name: asdict(limit) for name, limit in sorted(known.items())}
+            keep.write_text(json.dumps(fields, indent=1), encoding="utf-8")
+    return [known[name(load, seed)] for load, seed in wanted]
 
 
 def percent(values: Sequence[float], digits: int = 1) -> str:
@@ -143,8 +178,10 @@ def percent(values: Sequence[float], digits: int = 1) -> str:
 
 def grouped(points: Sequence[Point]) -> dict[int, list[Point]]:
     """By load."""
-    loads = sorted({point.load_permille for point in points})
-    return {load: [p for p in points if p.load_permille == load] for load in loads}
+    found: dict[int, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.limits.load_permille):
+        found.setdefault(point.limits.load_permille, []).append(point)
+    return found
 
 
 def policy_table(points: Sequence[Point]) -> str:
@@ -163,12 +200,12 @@ def bound_table(points: Sequence[Point], ours: str, kind: str) -> str:
     lines = [_row(header), "| --- " * len(header) + "|"]
     for load, here in grouped(points).items():
         shares = [p.policies[ours].on_time for p in here]
-        parts = [p.policies[ours].on_time / p.bounds[kind] for p in here]
+        parts = [p.policies[ours].on_time / p.limits.bounds[kind] for p in here]
         gains = [p.policies[ours].on_time - p.policies[HONEST].on_time for p in here]
         cells = [
             f"{load / 1000:.2f}",
-            percent([p.bounds[kind] for p in here]),
-            percent([p.hindsight[kind] for p in here]),
+            percent([p.limits.bounds[kind] for p in here]),
+            percent([p.limits.hindsight[kind] for p in here]),
             f"**{percent(shares)}**",
             percent(parts),
             str(max(p.policies[ours].longest_miss_run for p in here)),
@@ -210,15 +247,20 @@ def main() -> None:
     )
     parser.add_argument("--policy", nargs="+", default=list(BY_NAME))
     parser.add_argument("--bucket", default="4ms", help="of the bound by starts")
+    parser.add_argument(
+        "--bounds",
+        type=Path,
+        metavar="FILE",
+        help="keep the bounds here, which take longest and depend on no policy",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     policies = list(dict.fromkeys([*args.policy, HONEST, ALONE, BATCHED, LADDER]))
     with ProcessPoolExecutor(args.jobs) as pool:
         waiting = [
-            pool.submit(point, load, seed, args.duration, policies, args.bucket)
-            for load in args.loads
-            for seed in args.seeds
+            pool.submit(point, found, args.duration, policies)
+            for found in all_limits(pool, args, args.bounds)
         ]
         points = [future.result() for future in waiting]
     if args.json:

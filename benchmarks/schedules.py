@@ -21,12 +21,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from queue import SimpleQueue as RealQueue
 from typing import Any, Generic, TypeVar
 
-from edgepipe.pipeline import execute, pump, results, runtime, timer
+from edgepipe.errors import StoppedError
+from edgepipe.pipeline import crew, execute, pump, results, runtime, timer
 from edgepipe.pipeline.frame import Frame, Picture
 from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.results import Results, WhenFull
@@ -418,7 +419,7 @@ def in_place() -> Generator[None, None, None]:
         "current_thread": current_thread,
     }
     before: list[tuple[object, str, object]] = []
-    modules = (execute, pump, results, runtime, timer)
+    modules = (crew, execute, pump, results, runtime, timer)
     for module in modules:
         for name, fake in made.items():
             if hasattr(module, name):
@@ -493,6 +494,7 @@ ENDINGS = (
     "the keeper stops",
     "a loop",
     "a loop is left",
+    "stop at the start",
 )
 ODDITIES = ("none", "none", "raises", "hangs")
 
@@ -599,6 +601,12 @@ class Scenario:
         FakeThread(target=self._look, name="checker").start()
         if "loop" in ending:
             self._loop()
+        elif ending == "stop at the start":
+            other = FakeThread(target=live.stop, args=(5,), name="stopper")
+            other.start()
+            with suppress(StoppedError):
+                live.start()
+            other.join()
         else:
             live.start()
             if ending in ("stop", "two stop"):

@@ -9,7 +9,7 @@ from edgepipe.telemetry.clock import Clock
 
 SWITCH_INTERVAL_NS = 200_000
 """How long a thread that computes in Python may keep others waiting. Python's own 5 ms
-is a quarter of many a deadline; below 0.2 ms there is nothing more to gain
+is a part of many a deadline; shorter ones than 0.2 ms gained nothing that could be told
 (docs/benchmarks.md)."""
 
 LEAST_OBJECTS = 700

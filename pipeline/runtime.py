@@ -11,21 +11,21 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from queue import SimpleQueue
 from threading import Event, Lock, Thread, current_thread
 
 from edgepipe.errors import StoppedError
+from edgepipe.pipeline.crew import Crew
 from edgepipe.pipeline.execute import Executor
 from edgepipe.pipeline.forks import tell_copies
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.ledger import Account, Ledger
 from edgepipe.pipeline.notices import Notices, RungMove
-from edgepipe.pipeline.placement import ANYWHERE, Placement
+from edgepipe.pipeline.placement import Placement
 from edgepipe.pipeline.pump import Pump
 from edgepipe.pipeline.source import Arrival
 from edgepipe.pipeline.streams import Depths, StreamPlan, StreamRun, Travelling
 from edgepipe.pipeline.timer import Timer
-from edgepipe.pipeline.watchdog import HANG_AFTER_NS, MOST_REPLACED, Watchdog
+from edgepipe.pipeline.watchdog import HANG_AFTER_NS, Watchdog
 from edgepipe.pipeline.worker import Worker
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import (
@@ -90,26 +90,24 @@ class Runtime:
         }
         for run in self._streams.values():
             if run.plan.branch_of is not None:
-                parent = self._streams[run.plan.branch_of]
-                if not parent.plan.spec.steps[0].stateful:
-                    raise ValueError(
-                        f"stream {run.plan.spec.id!r}: frames would come out of order"
-                        f" from {run.plan.branch_of!r}, whose first step is stateless"
-                    )
-                parent.branches.append(run)
+                self._streams[run.plan.branch_of].add_branch(run)
+        self._has_branches = any(plan.branch_of is not None for plan in plans)
         self._resources = {resource.name: resource.slots for resource in resources}
         self._scheduler = scheduler
         self._clock = clock
         self._on_record = on_record
-        self._placements = placements
-        self._placed: dict[str, str] = {}
         self._ledger = Ledger(list(self._streams))
         self._executor = Executor(self._streams, clock)
         self._watchdog = Watchdog(self._streams, hang_after_ns)
         self._lock = Lock()
-        self._starts: dict[str, SimpleQueue[Start | None]] = {
-            name: SimpleQueue() for name in self._resources
-        }
+        self._crew = Crew(
+            resources,
+            placements,
+            self._executor,
+            [stage for plan in plans for group in plan.stages for stage in group],
+            self._finish,
+            self._make_thread,
+        )
         self._idle, self._ready, self._stopped = Event(), Event(), Event()
         self._at_end: list[Callable[[], None]] = []
         self._stopping = False
@@ -122,12 +120,6 @@ class Runtime:
         self._lost_records = 0
         self._recording: Thread | None = None
         self._notices = Notices()
-        self._workers = [
-            self._make_worker(resource, number)
-            for resource, slots in self._resources.items()
-            for number in range(slots)
-        ]
-        self._abandoned: list[Worker] = []
         self._pumps = [
             self._make_thread(f"edgepipe-source-{name}", self._feed, stream)
             for name, stream in self._streams.items()
@@ -154,13 +146,6 @@ class Runtime:
             waits=spec.credits,
         )
 
-    def _make_worker(self, resource: str, number: int, generation: int = 0) -> Worker:
-        worker = Worker(resource, number, generation)
-        worker.thread = self._make_thread(
-            worker.name, self._work, worker, bool(generation)
-        )
-        return worker
-
     def _make_thread(
         self, name: str, body: Callable[..., None], *args: object
     ) -> Thread:
@@ -176,7 +161,7 @@ class Runtime:
         Frames captured in the first ``warm_up_ns`` have books of their own. Sources are
         stopped at the first frame captured ``measure_ns`` after that.
         """
-        if self._closed:
+        if self._stopping or self._closed:
             raise StoppedError("the pipeline has been stopped and cannot start again")
         self._measure_from_ns = self._clock.now_ns() + warm_up_ns
         if measure_ns is not None:
@@ -186,8 +171,9 @@ class Runtime:
         with self._lock:
             self._watch(self._clock.now_ns())
         # Sources last: whoever gets a frame is there.
-        workers = [worker.thread for worker in self._workers]
-        for thread in (self._timer_thread, *workers, *self._pumps):
+        self._timer_thread.start()
+        self._crew.start()
+        for thread in self._pumps:
             thread.start()
 
     @property
@@ -285,20 +271,19 @@ class Runtime:
             log.exception("the scheduler could not be stopped")
             self._crash = error
         self._timer.stop()
-        for worker in self._workers:
-            self._starts[worker.resource].put(None)
+        self._crew.end()
         # Who was abandoned hangs: there is nothing to wait for.
         self._stuck = [
             thread.name
             for thread in self._threads()
             if not self._joined(thread, give_up_ns)
-        ] + [w.name for w in self._abandoned if w.thread.is_alive()]
+        ] + [w.name for w in self._crew.lost if w.thread.is_alive()]
         self._close()
         return self._stuck
 
     def _threads(self) -> list[Thread]:
         """Those that come back when they are asked to."""
-        workers = [worker.thread for worker in self._workers]
+        workers = [worker.thread for worker in self._crew.workers]
         return [*self._pumps, *workers, self._timer_thread]
 
     def _close(self) -> None:
@@ -396,19 +381,18 @@ class Runtime:
     @property
     def jobs_running(self) -> int:
         """Workers that have something to do at this instant."""
-        return sum(worker.start is not None for worker in self._workers)
+        return self._crew.running
 
     @property
     def replaced(self) -> list[str]:
         """Names of the threads that hung and were replaced."""
         with self._lock:
-            return [worker.name for worker in self._abandoned]
+            return [worker.name for worker in self._crew.lost]
 
     @property
     def placed(self) -> dict[str, str]:
         """For each thread with a placement, what the system granted and refused."""
-        with self._lock:
-            return dict(self._placed)
+        return self._crew.placed
 
     def source_records(self) -> list[SourceRecord]:
         """How the sources ended; those that still run are missing."""
@@ -461,23 +445,6 @@ class Runtime:
             self._check_ready()
             self._check_idle()
 
-    def _work(self, worker: Worker, is_replacement: bool) -> None:
-        """Run jobs of one resource until told to stop, or abandoned."""
-        self._place(worker)
-        if is_replacement:
-            self._renew(worker)
-        run, queue = self._executor.run, self._starts[worker.resource]
-        start: Start | None = None
-        while True:
-            if start is None:
-                start = queue.get()
-                if start is None:
-                    return
-            # The next job of this resource is taken over at once: no hand-off.
-            start = self._finish(worker, run(start, worker))
-            if worker.is_abandoned:
-                return
-
     def _finish(self, worker: Worker, event: JobDone | JobFailed) -> Start | None:
         """Tell the scheduler how a job went; return the worker's next one, if any."""
         with self._lock:
@@ -487,32 +454,20 @@ class Runtime:
                 return None
             if self._closed:
                 return None
-            if (
-                isinstance(event, JobDone)
-                and event.service_ns > self._watchdog.worth_noting_ns
-            ):
-                self._watchdog.note(event)
             now_ns = self._clock.now_ns()
             if isinstance(event, JobDone):
-                self._branch(now_ns, event)
+                if event.service_ns > self._watchdog.worth_noting_ns:
+                    self._watchdog.note(event)
+                if self._has_branches:
+                    self._branch(now_ns, event)
             actions = self._scheduler.handle(now_ns, event)
             return self._carry_out(now_ns, actions, worker.resource)
-
-    def _place(self, worker: Worker) -> None:
-        placement = self._placements.get(worker.resource, ANYWHERE)
-        if placement is ANYWHERE:
-            return
-        granted = placement.apply()
-        with self._lock:
-            self._placed[worker.name] = granted
-        if "refused" in granted:
-            log.warning("%s: %s", worker.name, granted)
 
     # --- who hangs --------------------------------------------------------------------
 
     def _watch(self, now_ns: int) -> None:
         """Replace the threads that hang, and say when to look again."""
-        hung, self._look_ns = self._watchdog.look(self._workers, now_ns)
+        hung, self._look_ns = self._watchdog.look(self._crew.workers, now_ns)
         for worker, start in hung:
             self._replace(worker, start, now_ns)
         self._set_timer()
@@ -529,25 +484,15 @@ class Runtime:
             worker.name,
             _stack(worker.thread),
         )
-        worker.is_abandoned = True
-        for travelling in worker.carried:
-            travelling.is_abandoned = True
-        self._abandoned.append(worker)
         for job in start.jobs:
             stream = self._streams[job.stream]
             if stream.plan.spec.steps[job.step].stateful:
                 stream.stuck.add(job.step)
-        if len(self._abandoned) > MOST_REPLACED:
-            log.error("%d threads hang: the run ends", len(self._abandoned))
+        if not self._crew.replace(worker):
+            log.error("%d threads hang: the run ends", len(self._crew.lost))
             self.drain()
             stop = self._scheduler.handle(now_ns, Stop())
             self._carry_out(now_ns, stop, None)
-        else:
-            heir = self._make_worker(
-                worker.resource, worker.number, len(self._abandoned)
-            )
-            self._workers[self._workers.index(worker)] = heir
-            heir.thread.start()
         failed = JobFailed(start.jobs, Fate.FAILED, Reason.HUNG)
         self._carry_out(now_ns, self._scheduler.handle(now_ns, failed), None)
 
@@ -559,23 +504,6 @@ class Runtime:
                 tensor.give_back()
         for job in start.jobs if start is not None else ():
             self._streams[job.stream].stuck.discard(job.step)
-
-    def _renew(self, worker: Worker) -> None:
-        """Tell the stages that the thread which had this number may still be there."""
-        stages = {
-            id(stage): stage
-            for stream in self._streams.values()
-            for group in stream.plan.stages
-            for stage in group
-            if hasattr(stage, "renew")
-        }
-        for stage in stages.values():
-            renew: Callable[[int], None] = getattr(stage, "renew")  # noqa: B009
-            try:
-                renew(worker.number)
-            except Exception as error:  # a stage's edge: its frames will fail
-                if self._executor.errors.add(stage.name, repr(error)):
-                    log.exception("stage %s cannot be renewed", stage.name)
 
     # --- the way in, the decisions, the way out ---------------------------------------
 
@@ -642,7 +570,7 @@ class Runtime:
                 if mine is None and resource == own:
                     mine = action
                 else:
-                    self._starts[resource].put(action)
+                    self._crew.queues[resource].put(action)
             elif isinstance(action, Leave):
                 self._leave(now_ns, action)
             elif isinstance(action, Grant):

@@ -149,6 +149,19 @@ class StreamRun:
         self._rungs = tuple(r.name for r in ladder) if len(ladder) > 1 else ("",)
         self._queued = self._peak_queued = self._peak_in_flight = 0
 
+    def add_branch(self, branch: "StreamRun") -> None:
+        """Frames of this stream go to that one, too.
+
+        Raises:
+            ValueError: They would not come in order.
+        """
+        if not self._stateful[0]:
+            raise ValueError(
+                f"stream {branch.plan.spec.id!r}: frames would come out of order from"
+                f" {self.plan.spec.id!r}, whose first step is stateless"
+            )
+        self.branches.append(branch)
+
     def prepared(self, job: Job, frame: Frame) -> Frame:
         """The frame as its step must find it: with its gap, its rung, its way.
 

@@ -12,9 +12,6 @@ HANG_AFTER_NS = 10_000_000_000
 TIMES = 3
 """One that is known to be slow hangs after so many times what it needs."""
 
-MOST_REPLACED = 8
-"""Threads of one run that are replaced because they hang; with one more it ends."""
-
 
 class Watchdog:
     """Knows how long each step may take. The caller serialises the calls.

@@ -14,6 +14,7 @@ from edgepipe.models.engine import Engine
 from edgepipe.pipeline.frame import Frame, Picture
 from edgepipe.pipeline.source import SourceInfo
 from edgepipe.scheduler.job import Contract, Mode
+from edgepipe.stages.infer import Infer
 from edgepipe.stages.sinks.null import NullSink
 from edgepipe.stages.sources.synthetic import SyntheticSource
 from edgepipe.stages.track import IouTracker
@@ -180,7 +181,27 @@ def test_batches_are_of_all_streams_and_bring_a_measured_curve(build: Build) -> 
 def test_frames_of_several_streams_go_through_the_network_together(
     build: Build,
 ) -> None:
-    scene = "source: {uri: 'synthetic:?frames=30', pace: fast}, deadline: 10s"
+    with build(TWO, "model.batch_max=2") as pipeline:
+        frames: list[Frame] = []
+        for plan in pipeline.plans:
+            decode, convert = plan.stages[0][0], plan.stages[1][0]
+            assert plan.source.next_arrival() is not None
+            frame = decode.process(Frame(plan.spec.id, 0, 0, 10**9), 0)
+            frames.append(convert.process(frame, 0))
+        infer, same = (plan.stages[1][1] for plan in pipeline.plans)
+        assert infer is same
+        assert isinstance(infer, Infer)
+        answers = infer.process_batch(frames, 0)
+    assert [(a.stream, a.batch) for a in answers if isinstance(a, Frame)] == [
+        ("a", 2),
+        ("b", 2),
+    ]
+
+
+def test_where_batches_are_allowed_every_frame_still_comes_through(
+    build: Build,
+) -> None:
+    scene = "source: {uri: 'synthetic:?frames=20', pace: fast}, deadline: 60s"
     queue = "queue: {overflow: block}"
     streams = ", ".join(f"{{id: {name}, {scene}, {queue}}}" for name in "abcd")
     records: list[FrameRecord] = []
@@ -190,8 +211,7 @@ def test_frames_of_several_streams_go_through_the_network_together(
         pipeline.runtime.start()
         assert pipeline.runtime.wait(60)
     assert {record.fate for record in records} == {"completed"}
-    assert len(records) == 120
-    assert max(record.batch for record in records) > 1
+    assert len(records) == 80
 
 
 def test_a_variant_that_gains_nothing_is_warned_of(

@@ -1,5 +1,6 @@
 """edgepipe inside another program: a loop over a pipeline."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -81,3 +82,14 @@ def test_results_can_only_be_taken_where_somebody_keeps_them(tmp_path: Path) -> 
         pytest.raises(TypeError, match="from_config"),
     ):
         iter(pipeline)
+
+
+def test_workers_run_where_the_configuration_says(tmp_path: Path) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    where = f"run.placement.cpu.cpus={cpu}"
+    with open_((*TWENTY, where), tmp_path) as pipeline:
+        list(pipeline)
+    assert pipeline.runtime.placed == {
+        "edgepipe-cpu-0": f"cpus {cpu}",
+        "edgepipe-cpu-1": f"cpus {cpu}",
+    }

