@@ -390,6 +390,10 @@ class Scheduler:
         self._touched.pop(name, None)
         self._give_up_waiting(stream, actions)
         self._forget(stream)
+        for place in dict.fromkeys(stream.places):
+            place.wait_until_ns = None  # it may have been kept for this stream
+            if place.ready and place.free and not place.is_dirty:
+                self._mark(place)
 
     def _forget(self, stream: StreamState) -> None:
         """Drop a stream that is leaving once nothing of it is in flight."""

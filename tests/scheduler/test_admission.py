@@ -172,7 +172,8 @@ def test_late_results_may_take_as_long_as_they_take() -> None:
 
 def test_track_only_frames_can_be_in_time_when_the_network_cannot() -> None:
     network = Step("infer", "gpu", False, 15 * MS, runs_on_track_only=False)
-    slow = replace(stream("new", 15, 20, 10), steps=(network,))
+    track = Step("track", "gpu", False, MS)
+    slow = replace(stream("new", 15, 20, 10), steps=(network, track))
     assert not is_admitted(slow)
     assert is_admitted(
         replace(slow, ladder=(Rung("full"), Rung("track", infer_every=2)))
