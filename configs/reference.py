@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 
 from pydantic.fields import FieldInfo
 
@@ -181,7 +182,7 @@ def _table(part: type[Section], name: str) -> str:
     lines = [
         f"### {title}",
         "",
-        part.__doc__ or "",
+        cleandoc(part.__doc__ or ""),
         "",
         "| key | type | default | meaning |",
         "| --- | --- | --- | --- |",

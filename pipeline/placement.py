@@ -31,7 +31,10 @@ class Placement:
         except (OSError, ValueError) as error:
             yield f"{cpus} refused: {error}"
         else:
-            yield cpus
+            # The system leaves out processors that do not exist without a word.
+            missing = set(self.cpus) - os.sched_getaffinity(0)
+            without = f" refused: no {' '.join(map(str, sorted(missing)))}"
+            yield cpus + (without if missing else "")
 
     def _raise(self) -> Iterator[str]:
         if self.realtime_priority is None:

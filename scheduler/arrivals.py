@@ -4,8 +4,8 @@
 After a stall the frames are old indeed: they come late, hence after a gap. When a clock
 was set, the stamps jump between two frames that come as regularly as ever. So a jump of
 the stamps is put right only if the arrivals around it were regular; otherwise the
-stamps are believed. And frames that become as fresh as they were before have caught up:
-only frames that seem fresher than any before come from another clock.
+stamps are believed. So are stamps that make frames fresher and are not from the future:
+who was late has caught up, or the stamps were wrong before.
 """
 
 SILENCE = 3
@@ -60,8 +60,7 @@ class Arrivals:
             if period_ns and period_ns <= 2 * interval_ns <= 3 * period_ns:
                 jump_ns = age_ns - self._age_ns
                 if jump_ns > period_ns or age_ns < self._least_age_ns - period_ns:
-                    self.offset_ns -= jump_ns
-                    age_ns = self._age_ns
+                    age_ns = self._corrected(now_ns - capture_ns, jump_ns)
                     jumped = True
         if last_ns is not None and not self._given:
             self._learn(now_ns - last_ns)
@@ -69,6 +68,19 @@ class Arrivals:
         if last_ns is None or jumped or age_ns < self._least_age_ns:
             self._least_age_ns = age_ns
         return jumped
+
+    def _corrected(self, raw_age_ns: int, jump_ns: int) -> int:
+        """Put a jump of the stamps right; the frame's age after that.
+
+        A stamp that makes the frame fresher than it was believed to be, and not one
+        from the future, is as good as the first one was: it is believed as it stands.
+        Otherwise a stream that began with wrong stamps would keep them for ever.
+        """
+        if -self.period_ns <= raw_age_ns <= self._age_ns + self.period_ns:
+            self.offset_ns = 0
+            return raw_age_ns
+        self.offset_ns -= jump_ns
+        return self._age_ns
 
     def _learn(self, interval_ns: int) -> None:
         intervals = self._intervals

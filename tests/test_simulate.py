@@ -218,3 +218,20 @@ def test_the_terms_of_a_scenario_are_those_of_its_streams() -> None:
     assert (terms.weights["front"], terms.weights["map"]) == (4, 1)
     assert terms.values_permille["map", "small"] == 850
     assert terms.periods_ns["map"] == 100_000_000
+
+
+def test_rungs_that_fit_no_step_are_a_mistake_and_no_crash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "version: 1\nabout: a network and nothing else\nduration: 1s\n"
+        "resources: [{name: gpu}]\nstreams:\n  - id: a\n    fps: 30\n"
+        "    deadline: 50ms\n"
+        "    steps: [{name: net, resource: gpu, time: 5ms, network: true}]\n"
+        "    ladder: [{name: full}, {name: coast, infer_every: 2}]\n"
+    )
+    assert main(["simulate", str(path), "--no-folder"]) == 2
+    error = capsys.readouterr().err
+    assert "own.yaml" in error
+    assert "a track-only frame has no step" in error

@@ -226,3 +226,20 @@ def test_neither_the_origin_nor_the_unit_of_time_matters(
         expected = plain.next_ns(now + PERIOD // 3)
         later = None if expected is None else origin + expected * unit
         assert other.next_ns(moved + PERIOD // 3 * unit) == later
+
+
+def test_a_stream_that_began_with_old_stamps_is_believed_when_they_are_right() -> None:
+    arrivals = Arrivals(33)
+    for n in range(10):
+        arrivals.note(1000 + 33 * n, 33 * n)  # a second behind
+    for n in range(10, 20):
+        arrivals.note(1000 + 33 * n, 1000 + 33 * n)
+        assert arrivals.offset_ns == 0
+
+
+def test_a_clock_that_was_set_back_and_is_right_again_is_believed() -> None:
+    arrivals = Arrivals(33)
+    for n in range(30):
+        behind = 5000 if 10 <= n < 20 else 0
+        arrivals.note(10_000 + 33 * n, 10_000 + 33 * n - behind)
+        assert arrivals.offset_ns == -behind

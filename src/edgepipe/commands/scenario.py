@@ -13,6 +13,7 @@ from edgepipe.configs.scenario_schema import (
     SlowEntry,
     StepEntry,
 )
+from edgepipe.errors import ConfigError
 from edgepipe.scheduler.fates import Reason
 from edgepipe.scheduler.job import (
     FULL,
@@ -51,7 +52,19 @@ def load_scenario(name_or_path: str) -> Scenario:
         ConfigError: There is none, or it cannot be read.
     """
     loaded = scenario_load.read(name_or_path)
-    return to_scenario(loaded.config, loaded.name)
+    return checked_scenario(loaded.config, loaded.name, name_or_path)
+
+
+def checked_scenario(config: ScenarioConfig, name: str, where: str) -> Scenario:
+    """The scenario; what only its parts know to be wrong with each other is an error.
+
+    Raises:
+        ConfigError: That, with ``where`` it was read from.
+    """
+    try:
+        return to_scenario(config, name)
+    except ValueError as error:
+        raise ConfigError(where, "", str(error)) from error
 
 
 def to_scenario(config: ScenarioConfig, name: str) -> Scenario:

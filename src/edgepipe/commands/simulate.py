@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,10 +108,10 @@ def _plan(args: argparse.Namespace, loaded: "LoadedScenario") -> "Plan":
     """
     from dataclasses import replace
 
-    from edgepipe.commands.scenario import to_scenario
+    from edgepipe.commands.scenario import checked_scenario
     from edgepipe.commands.simulation import Plan
 
-    scenario = to_scenario(loaded.config, loaded.name)
+    scenario = checked_scenario(loaded.config, loaded.name, args.scenario)
     if args.duration is not None:
         scenario = replace(scenario, duration_ns=_duration_ns(args.duration))
     policies = _policies(args.policy, scenario)
@@ -240,6 +239,13 @@ def _print(args: argparse.Namespace, document: dict[str, Any]) -> bool:
 
     if args.json:
         return print_json(document)
-    with suppress(OSError):
+    try:
         print_table(document)
+    except BrokenPipeError:
+        return True  # whoever reads has seen enough
+    except OSError as error:
+        import logging
+
+        logging.getLogger("edgepipe").error("stdout: %s", error.strerror)
+        return False
     return True
