@@ -118,11 +118,10 @@ class Scheduler:
         self._now_ns = now_ns
         if self._deadlines.first_ns <= now_ns:
             self._expire(now_ns, actions)
-        kind = type(event)
-        if kind is FrameArrived:
-            self._arrive(now_ns, event, actions)  # type: ignore[arg-type]
-        elif kind is JobDone:
-            self._done(now_ns, event, actions)  # type: ignore[arg-type]
+        if isinstance(event, JobDone):
+            self._done(now_ns, event, actions)
+        elif isinstance(event, FrameArrived):
+            self._arrive(now_ns, event, actions)
         else:
             self._rare(now_ns, event, actions)
         if self._ladder is not None and now_ns >= self._ladder.next_look_ns:
