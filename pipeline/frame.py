@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.pipeline.detections import Detections
+from edgepipe.pipeline.source_events import SourceEvent
 
 if TYPE_CHECKING:
     from edgepipe.pipeline.buffers import Slot
@@ -123,6 +124,9 @@ class Frame(NamedTuple):
     looked_ns: int | None = None
     """``scene_ns`` of the frame that the network saw last, from the tracker on: its
     own, or an older one's for a track-only frame. None without a tracker."""
+
+    events: tuple[SourceEvent, ...] = ()
+    """What befell the source between the frame before, delivered or not, and this."""
 
     def with_changes(self, **changes: Any) -> "Frame":
         """A copy of this frame in which some fields differ."""

@@ -4,13 +4,14 @@ import logging
 from collections import Counter, deque
 from typing import NamedTuple
 
+from edgepipe.pipeline.source_events import SourceEvent
 from edgepipe.scheduler.events import Admitted, Alarm, Refused, RungChanged
 
 log = logging.getLogger("edgepipe")
 
 
 MOST_MOVES = 1000
-"""Moves on ladders that are kept with their times, the newest."""
+"""Moves on ladders and events of sources that are kept with their times, the newest."""
 
 
 class RungMove(NamedTuple):
@@ -22,6 +23,14 @@ class RungMove(NamedTuple):
     cause: str
     demand_permille: int
     """Expected demand on the scarcest resource before the move."""
+
+
+class Befallen(NamedTuple):
+    """Something befell a stream's source at this moment."""
+
+    at_ns: int
+    stream: str
+    event: SourceEvent
 
 
 class Notices:
@@ -38,6 +47,19 @@ class Notices:
         """How many, by kind and by the stream or resource."""
         self.rung_changes: Counter[tuple[str, str]] = Counter()
         """How many, by stream and cause."""
+        self.history: deque[Befallen] = deque(maxlen=MOST_MOVES)
+        """What befell the sources, oldest first."""
+        self.source_events: Counter[tuple[str, str]] = Counter()
+        """How many, by stream and kind."""
+
+    def befell(self, stream: str, event: SourceEvent, now_ns: int) -> None:
+        """Count one event of a source, and log it if it is the first of its kind."""
+        self.history.append(Befallen(now_ns, stream, event))
+        key = stream, event.kind.value
+        self.source_events[key] += 1
+        if self.source_events[key] == 1:
+            words = f": {event.detail}" if event.detail else ""
+            log.info("stream %s: %s%s; more will only be counted", *key, words)
 
     def take(
         self, notice: Alarm | RungChanged | Admitted | Refused, now_ns: int = 0

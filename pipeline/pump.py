@@ -7,11 +7,19 @@ from threading import Event
 
 from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline.pace import MediaClock, Pace
-from edgepipe.pipeline.source import Arrival, Source
+from edgepipe.pipeline.source import (
+    Arrival,
+    Interruptible,
+    Source,
+    SourceEvent,
+)
 from edgepipe.telemetry.clock import Clock
 from edgepipe.telemetry.records import SourceRecord
 
 log = logging.getLogger("edgepipe")
+
+MOST_EVENTS = 16
+"""Of what befell a source between two frames, the newest go with the next one."""
 
 
 class Pump:
@@ -24,7 +32,9 @@ class Pump:
         waits: Whether a credit is needed for each frame.
         clock: The time.
         stop: Set by others to end the loop; :meth:`wake` it after that.
-        arrive: Called with each arrival and its capture time.
+        arrive: Called with each arrival, its capture time, and what befell the source
+            since the one before.
+        befell: Called with each of these at once.
     """
 
     def __init__(
@@ -34,7 +44,8 @@ class Pump:
         pace: Pace,
         clock: Clock,
         stop: Event,
-        arrive: Callable[[Arrival, int], None],
+        arrive: Callable[[Arrival, int, tuple[SourceEvent, ...]], None],
+        befell: Callable[[SourceEvent], None],
         *,
         waits: bool,
     ) -> None:
@@ -45,6 +56,7 @@ class Pump:
         self._clock = clock
         self._stop = stop
         self._arrive = arrive
+        self._befell = befell
         # One item for each credit: ten times cheaper than a semaphore.
         self._credits: SimpleQueue[None] = SimpleQueue()
 
@@ -54,8 +66,10 @@ class Pump:
             self._credits.put(None)
 
     def wake(self) -> None:
-        """Make a loop that waits for a credit look at ``stop``."""
+        """Make a loop that waits for a credit or a frame look at ``stop``."""
         self._credits.put(None)
+        if isinstance(self._source, Interruptible):
+            self._source.interrupt()
 
     def run(self, until_ns: int | None) -> SourceRecord:
         """Go on until the source ends, fails or is stopped, or a frame is too late.
@@ -65,8 +79,10 @@ class Pump:
         """
         state, detail = "stopped", ""
         last = -1
+        events: tuple[SourceEvent, ...] = ()
         while not self._stop.is_set():
-            if self._waits:
+            # One that was used to learn of an event is still good for a frame.
+            if self._waits and not events:
                 self._credits.get()
                 if self._stop.is_set():
                     break
@@ -81,21 +97,30 @@ class Pump:
                 log.exception("stream %s: its source failed", self._stream)
                 break
             if arrival is None:
-                state, detail = self._source.end_state
+                if not self._stop.is_set():
+                    state, detail = self._source.end_state
                 break
+            if isinstance(arrival, SourceEvent):
+                events = (*events[1 - MOST_EVENTS :], arrival)
+                self._befell(arrival)
+                continue
             if arrival.index <= last:
                 # Nobody could tell two frames with one number apart.
                 state, detail = "failed", f"frame {arrival.index} came after {last}"
                 log.error("stream %s: %s", self._stream, detail)
                 break
             last = arrival.index
-            capture_ns = self._media.capture_ns(arrival.pts_ns, self._clock.now_ns())
+            capture_ns = arrival.captured_ns
+            if capture_ns is None:
+                now_ns = self._clock.now_ns()
+                capture_ns = self._media.capture_ns(arrival.pts_ns, now_ns)
             if until_ns is not None and capture_ns >= until_ns:
                 # The run lasts as long as was asked for, also without another frame.
                 self._clock.wait_until(until_ns, self._stop)
                 break
             if self._clock.wait_until(capture_ns, self._stop):
                 break
-            self._arrive(arrival, capture_ns)
+            self._arrive(arrival, capture_ns, events)
+            events = ()
         info = self._source.info
         return SourceRecord(self._stream, info.uri, state, detail, info.input_hash)

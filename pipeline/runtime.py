@@ -19,10 +19,11 @@ from edgepipe.pipeline.execute import Executor
 from edgepipe.pipeline.forks import tell_copies
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.ledger import Account, Ledger
-from edgepipe.pipeline.notices import Notices, RungMove
+from edgepipe.pipeline.notices import Befallen, Notices, RungMove
 from edgepipe.pipeline.placement import Placement
 from edgepipe.pipeline.pump import Pump
 from edgepipe.pipeline.source import Arrival
+from edgepipe.pipeline.source_events import SourceEvent
 from edgepipe.pipeline.streams import Depths, StreamPlan, StreamRun, Travelling
 from edgepipe.pipeline.timer import Timer
 from edgepipe.pipeline.watchdog import HANG_AFTER_NS, Watchdog
@@ -143,6 +144,7 @@ class Runtime:
             clock,
             self._sources_stop,
             partial(self._arrive, spec.id),
+            partial(self._befell, spec.id),
             waits=spec.credits,
         )
 
@@ -409,6 +411,18 @@ class Runtime:
             return dict(self._notices.alarms)
 
     @property
+    def source_events(self) -> dict[tuple[str, str], int]:
+        """What befell the sources: how often, by stream and kind."""
+        with self._lock:
+            return dict(self._notices.source_events)
+
+    @property
+    def source_history(self) -> list[Befallen]:
+        """The newest of what befell the sources, oldest first."""
+        with self._lock:
+            return list(self._notices.history)
+
+    @property
     def rung_changes(self) -> dict[tuple[str, str], int]:
         """Moves on the degradation ladder: how many, by stream and cause."""
         with self._lock:
@@ -507,7 +521,18 @@ class Runtime:
 
     # --- the way in, the decisions, the way out ---------------------------------------
 
-    def _arrive(self, name: str, arrival: Arrival, capture_ns: int) -> None:
+    def _befell(self, name: str, event: SourceEvent) -> None:
+        """Something befell a source that is no frame."""
+        with self._lock:
+            self._notices.befell(name, event, self._clock.now_ns())
+
+    def _arrive(
+        self,
+        name: str,
+        arrival: Arrival,
+        capture_ns: int,
+        events: tuple[SourceEvent, ...],
+    ) -> None:
         """A source has a frame."""
         frame = Frame(
             name,
@@ -516,6 +541,7 @@ class Runtime:
             capture_ns + self._streams[name].plan.deadline_ns,
             arrival.pts_ns,
             warm_up=capture_ns < self._measure_from_ns,
+            events=events,
         )
         with self._lock:
             if not self._closed:

@@ -1,9 +1,20 @@
 """What the pipeline expects of a source of frames."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.source_events import EventKind, SourceEvent
+
+__all__ = [
+    "Arrival",
+    "DamagedError",
+    "EventKind",
+    "Interruptible",
+    "Source",
+    "SourceEvent",
+    "SourceInfo",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,9 @@ class Arrival:
     """Counts up from 0; a loop goes on counting."""
     pts_ns: int | None
     """Media time since the recording began, going on over loops; None without."""
+    captured_ns: int | None = None
+    """Of a camera: when the picture was taken, monotonic nanoseconds, from the kernel
+    where it says so; None of a recording."""
 
 
 class Source(Protocol):
@@ -52,8 +66,10 @@ class Source(Protocol):
         """What had to be assumed when it was opened, one line each."""
         ...
 
-    def next_arrival(self) -> Arrival | None:
+    def next_arrival(self) -> Arrival | SourceEvent | None:
         """The next frame in presentation order, or None at the end.
+
+        What befell the source since the frame before comes first, one by one.
 
         Raises:
             InputError: The source cannot be read any further.
@@ -77,6 +93,18 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release everything; calling it again does nothing."""
+        ...
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A source whose ``next_arrival`` may wait, as that of a camera does."""
+
+    def interrupt(self) -> None:
+        """Make a call that waits return None soon, and every later one at once.
+
+        May be called by any thread, at any time and again.
+        """
         ...
 
 

@@ -1,16 +1,21 @@
 """What is kept for each stream and each of its frames while they are under way."""
 
+from collections import deque
 from dataclasses import dataclass
 
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.pump import Pump
 from edgepipe.pipeline.source import Source
+from edgepipe.pipeline.source_events import SourceEvent
 from edgepipe.pipeline.stage import Stage
 from edgepipe.scheduler.events import Leave
 from edgepipe.scheduler.fates import Fate
 from edgepipe.scheduler.job import Job, StreamSpec
 from edgepipe.telemetry.records import FrameRecord, SourceRecord, Span
+
+MOST_EVENTS = 64
+"""Of what befell a source, so much is kept for steps that have not been told yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,9 @@ class StreamRun:
         self._stateful = tuple(step.stateful for step in plan.spec.steps)
         self._seen = [-1] * len(plan.stages)
         """For each stateful step the last frame that came to it."""
+        self._events: deque[tuple[int, SourceEvent]] = deque(maxlen=MOST_EVENTS)
+        """What befell the source, and before which frame; what every stateful step
+        has been told is forgotten."""
         ladder = plan.spec.ladder
         self._rungs = tuple(r.name for r in ladder) if len(ladder) > 1 else ("",)
         self._queued = self._peak_queued = self._peak_in_flight = 0
@@ -170,6 +178,9 @@ class StreamRun:
         step, gap = job.step, frame.gap
         if self._stateful[step]:
             seen = self._seen
+            if self._events:
+                # Those of frames that never came here are news all the same.
+                frame = frame.with_changes(events=self._since(seen[step], job.sequence))
             gap = job.sequence - seen[step] - 1
             seen[step] = job.sequence
         rung = self._rungs[job.rung]
@@ -181,12 +192,25 @@ class StreamRun:
             return frame  # as good as always: a copy costs a microsecond
         return frame.with_changes(gap=gap, rung=rung, track_only=job.track_only)
 
+    def _since(self, seen: int, sequence: int) -> tuple[SourceEvent, ...]:
+        """What befell the source after one frame and up to another."""
+        told = min(
+            last
+            for last, stateful in zip(self._seen, self._stateful, strict=True)
+            if stateful
+        )
+        while self._events and self._events[0][0] <= told:
+            self._events.popleft()
+        return tuple(event for at, event in self._events if seen < at <= sequence)
+
     # --- how many there are -----------------------------------------------------------
 
     def enter(self, sequence: int, travelling: Travelling) -> None:
         """A frame has been captured."""
         self.frames[sequence] = travelling
         self._queued += 1
+        for event in travelling.frame.events:
+            self._events.append((sequence, event))
 
     def begin(self, sequence: int, step: int) -> None:
         """A frame starts this step."""

@@ -15,6 +15,7 @@ from edgepipe.models.engine import Engine, EngineInfo
 from edgepipe.models.load import load_engine
 from edgepipe.pipeline.buffers import BufferRing
 from edgepipe.pipeline.frame import Frame, Letterbox
+from edgepipe.pipeline.source import Arrival
 from edgepipe.pipeline.stage import FrameError
 from edgepipe.scheduler.fates import Reason
 from edgepipe.stages.convert import Convert
@@ -209,7 +210,7 @@ def drawn_frames(n: int) -> list[Frame]:
     frames: list[Frame] = []
     for _ in range(n):
         arrival = source.next_arrival()
-        assert arrival is not None
+        assert isinstance(arrival, Arrival)
         picture = source.decode(arrival.index)
         frames.append(Frame(str(arrival.index), arrival.index, 0, 10, picture=picture))
     return frames

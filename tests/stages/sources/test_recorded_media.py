@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgepipe.errors import InputError
-from edgepipe.pipeline.source import DamagedError
+from edgepipe.pipeline.source import DamagedError, SourceEvent
 from edgepipe.stages.convert import to_bgr
 from edgepipe.stages.sources.open import open_source
 
@@ -43,6 +43,8 @@ def watch(path: Path, **options: Any) -> tuple[list[int | None], list[float], An
     codes: list[int | None] = []
     times: list[float] = []
     while len(codes) < 1000 and (arrival := source.next_arrival()) is not None:
+        if isinstance(arrival, SourceEvent):
+            continue
         assert arrival.pts_ns is not None
         times.append(arrival.pts_ns / 1e9)
         try:
