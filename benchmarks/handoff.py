@@ -34,7 +34,7 @@ from overhead import Empty, Pass
 
 from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
-from edgepipe.pipeline.source import Arrival
+from edgepipe.pipeline.source import Arrival, SourceEvent
 from edgepipe.pipeline.worker import Worker
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.events import JobDone, JobFailed, Start
@@ -113,8 +113,15 @@ class OwnedByAThread(Runtime):
         while (told := self._inbox.get()) is not None:
             told()
 
-    def _arrive(self, name: str, arrival: Arrival, capture_ns: int) -> None:
-        self._inbox.put(partial(super()._arrive, name, arrival, capture_ns))
+    def _arrive(
+        self,
+        name: str,
+        arrival: Arrival,
+        capture_ns: int,
+        events: tuple[SourceEvent, ...],
+    ) -> None:
+        told = partial(super()._arrive, name, arrival, capture_ns, events)
+        self._inbox.put(told)
 
     def _finish(self, worker: Worker, event: JobDone | JobFailed) -> Start | None:
         self._inbox.put(partial(self._finished, worker, event))
@@ -140,6 +147,7 @@ class Handed:
     p50_us: float
     p99_us: float
     cpu_us: float
+    jobs: int
 
 
 def measure(kind: type[Runtime], frames: int, *, paced: bool) -> Handed:
@@ -177,7 +185,10 @@ def measure(kind: type[Runtime], frames: int, *, paced: bool) -> Handed:
     cpu_us = (time.process_time_ns() - before_ns) / frames / 1e3
     waits_us.sort()
     return Handed(
-        statistics.median(waits_us), waits_us[len(waits_us) * 99 // 100], cpu_us
+        statistics.median(waits_us),
+        waits_us[len(waits_us) * 99 // 100],
+        cpu_us,
+        len(waits_us),
     )
 
 

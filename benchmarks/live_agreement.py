@@ -156,6 +156,18 @@ def errors(who: str, late_ns: Sequence[int]) -> str:
     return f"{who} ended {middle:.3f} ms late p50, {high:.2f} p99"
 
 
+def for_json(value: object) -> object:
+    """The same for JSON, whose keys are text: those of several parts are joined."""
+    if isinstance(value, dict):
+        return {
+            ":".join(map(str, key)) if isinstance(key, tuple) else key: for_json(item)
+            for key, item in value.items()
+        }
+    return (
+        [for_json(item) for item in value] if isinstance(value, list | tuple) else value
+    )
+
+
 def main() -> None:
     """Measure and print tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -175,7 +187,9 @@ def main() -> None:
         for line in report(found):
             print(line, flush=True)
     if args.json:
-        args.json.write_text(json.dumps([asdict(each) for each in everything]))
+        args.json.write_text(
+            json.dumps(for_json([asdict(each) for each in everything]))
+        )
 
 
 if __name__ == "__main__":

@@ -151,7 +151,10 @@ def cpu_us_per_frame(
         plan_of(f"s{n}", groups, each, period_ns, n * period_ns // streams)
         for n in range(streams)
     ]
-    clock, kept = MonotonicClock(), RunStatistics(100_000)
+    # Memory for the streams' statistics is taken before the start, as in every run.
+    stages = [name for group in groups for name in group]
+    streams_named = [plan.spec.id for plan in plans]
+    clock, kept = MonotonicClock(), RunStatistics(100_000, streams_named, stages)
     recorder = Recorder(folder / "frames.arrow", clock)
     recorder.start()
 
