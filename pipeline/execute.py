@@ -84,6 +84,7 @@ class Executor:
             return JobFailed(jobs, Fate.DROPPED, Reason.DOOMED)
         frame = stream.prepared(job, travelling.frame)
         worker.enter(start, begun_ns, (travelling,))
+        told = frame.events
         spans, ready_ns = travelling.spans, travelling.ready_ns
         resource, number = worker.resource, worker.number
         for stage in stream.plan.stages[step]:
@@ -98,8 +99,12 @@ class Executor:
                 Span(stage.name, ready_ns, before_ns, after_ns, resource, number)
             )
             travelling.frame = frame
+            if frame.events is not told:
+                travelling.news = frame.events[len(told) :]
             if error is not None:
                 travelling.ready_ns = after_ns
+                if isinstance(error, FrameError):
+                    travelling.news += error.events
                 return JobFailed(jobs, *self._failed(job, travelling, stage, error))
             if worker.is_abandoned:
                 break

@@ -53,6 +53,8 @@ class Picture:
     matrix: ColorMatrix = ColorMatrix.BT601
     full_range: bool = False
     """True when Y spans 0..255; ignored for BGR, RGB and GRAY."""
+    rotation: int = 0
+    """Degrees counterclockwise by which it was turned upright."""
     owner: object = None
 
 
@@ -101,6 +103,8 @@ class Frame(NamedTuple):
     """True while the run is warming up: processed and sunk, but not measured."""
     picture: Picture | None = None
     """The decoded pixels; None before decoding and after they are let go."""
+    size: tuple[int, int] | None = None
+    """Width and height of the captured image; None before decoding."""
     tensor: "Slot | None" = None
     """Network input lent from the ring, shape (height, width, 3) uint8."""
     letterbox: Letterbox | None = None

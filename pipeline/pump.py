@@ -9,6 +9,7 @@ from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline.pace import MediaClock, Pace
 from edgepipe.pipeline.source import (
     Arrival,
+    EventKind,
     Interruptible,
     Source,
     SourceEvent,
@@ -77,6 +78,15 @@ class Pump:
         Args:
             until_ns: Frames captured from this moment on are not wanted.
         """
+        state, detail = self._play(until_ns)
+        if state != "stopped":
+            words = f"{state}: {detail}" if detail else state
+            self._befell(SourceEvent(EventKind.END, words))
+        info = self._source.info
+        return SourceRecord(self._stream, info.uri, state, detail, info.input_hash)
+
+    def _play(self, until_ns: int | None) -> tuple[str, str]:
+        """How the source ended: its state, and a detail for people."""
         state, detail = "stopped", ""
         last = -1
         events: tuple[SourceEvent, ...] = ()
@@ -122,5 +132,4 @@ class Pump:
                 break
             self._arrive(arrival, capture_ns, events)
             events = ()
-        info = self._source.info
-        return SourceRecord(self._stream, info.uri, state, detail, info.input_hash)
+        return state, detail

@@ -469,6 +469,9 @@ class Runtime:
             if self._closed:
                 return None
             now_ns = self._clock.now_ns()
+            for travelling in worker.carried:
+                if travelling.news:
+                    self._note(now_ns, travelling, lost=isinstance(event, JobFailed))
             if isinstance(event, JobDone):
                 if event.service_ns > self._watchdog.worth_noting_ns:
                     self._watchdog.note(event)
@@ -525,6 +528,15 @@ class Runtime:
         """Something befell a source that is no frame."""
         with self._lock:
             self._notices.befell(name, event, self._clock.now_ns())
+
+    def _note(self, now_ns: int, travelling: Travelling, *, lost: bool) -> None:
+        """A step found that something befell the source; the lock is held."""
+        news, travelling.news = travelling.news, ()
+        frame = travelling.frame
+        # What came with a lost frame is news to every step, this one's rest included.
+        self._streams[frame.stream].befell(frame.sequence + lost, news)
+        for event in news:
+            self._notices.befell(frame.stream, event, now_ns)
 
     def _arrive(
         self,

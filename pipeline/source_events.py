@@ -37,6 +37,8 @@ class EventKind(Enum):
     """A camera delivers the same picture again and again."""
     BACKING_OFF = "backing off"
     """A camera is lost; it is tried again later."""
+    END = "end"
+    """No frame follows: the recording is over, or cannot be read any further."""
     GONE = "gone"
     """A camera is given up."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.source_events import SourceEvent
 from edgepipe.scheduler.fates import Reason
 
 
@@ -14,6 +15,10 @@ class Stage(Protocol):
     A stateful stage (one instance per stream) is called for one frame at a time, in
     the order of ``frame.sequence``; frames that were dropped on the way are simply
     not there, and ``frame.gap`` says how many.
+
+    What befell the source and only shows in a picture, a stage adds to the end of
+    ``frame.events`` (one that does not take batches): it is told, counted and handed to
+    the steps after it like everything else that befell the source.
 
     Two members are optional. ``waits: bool`` is True while the stage may wait as long
     as it likes for somebody outside, so that nobody takes it for hung. A stage that
@@ -60,11 +65,20 @@ class BatchStage(Stage, Protocol):
 
 
 class FrameError(Exception):
-    """A stage gives up one frame, for a reason of the closed list."""
+    """A stage gives up one frame, for a reason of the closed list.
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    Args:
+        reason: What is booked for the frame.
+        detail: One line for people.
+        events: What befell the source with this frame.
+    """
+
+    def __init__(
+        self, reason: Reason, detail: str, events: tuple[SourceEvent, ...] = ()
+    ) -> None:
         super().__init__(detail)
         self.reason = reason
+        self.events = events
 
 
 class Sink(Protocol):

@@ -62,6 +62,7 @@ class Travelling:
         "frame",
         "is_abandoned",
         "is_queued",
+        "news",
         "ready_ns",
         "short_ns",
         "spans",
@@ -80,6 +81,8 @@ class Travelling:
         """Whether it counts against the stream's queue."""
         self.is_abandoned = False
         """Whether a hung stage may go on using what the frame holds."""
+        self.news: tuple[SourceEvent, ...] = ()
+        """What the last step found to have befallen the source."""
 
     def redate(self, capture_ns: int, deadline_ns: int) -> None:
         """Put the times right, before any stage has seen the frame.
@@ -209,7 +212,11 @@ class StreamRun:
         """A frame has been captured."""
         self.frames[sequence] = travelling
         self._queued += 1
-        for event in travelling.frame.events:
+        self.befell(sequence, travelling.frame.events)
+
+    def befell(self, sequence: int, events: tuple[SourceEvent, ...]) -> None:
+        """Every stateful step that this frame or a later one comes to is to be told."""
+        for event in events:
             self._events.append((sequence, event))
 
     def begin(self, sequence: int, step: int) -> None:

@@ -21,7 +21,7 @@ class Key(NamedTuple):
     reading: int
     """How often the file was begun anew before."""
     stamp: int
-    """Time stamp, or the number of the frame where there are no stamps."""
+    """Time stamp, or the number of the frame where stamps do not order them."""
     twin: int = 0
     """How many frames before it carry the same stamp."""
 
@@ -147,7 +147,9 @@ class Decoder:
         try:
             frames = recording.decode(packet)
         except FFmpegError:
-            self._count += 1  # without time stamps, only counting tells frames apart
+            self._count += (
+                1  # without stamps to go by, only counting tells frames apart
+            )
             return True
         for frame in frames:
             self._decoded.append((self._key_of(frame, key.reading), frame))
@@ -156,7 +158,7 @@ class Decoder:
     def _key_of(self, frame: VideoFrame, reading: int) -> Key:
         assert self._recording is not None
         stamp = frame.pts if frame.pts is not None else frame.dts
-        if not self._recording.stamped or stamp is None:
+        if not self._recording.ordered or stamp is None:
             stamp = self._count
         self._count += 1
         last = self._last
@@ -166,4 +168,9 @@ class Decoder:
 
 
 def _can_begin(waiting: _Waiting) -> bool:
-    return waiting.packet is not None and waiting.packet.is_keyframe
+    """Whether decoding from there gives frames that can be told apart."""
+    packet, recording = waiting.packet, waiting.recording
+    if packet is None or not packet.is_keyframe:
+        return False
+    # Counting must begin at a frame that none after it is shown before.
+    return recording.ordered or recording.intra_only or waiting.key.stamp == 0

@@ -1,6 +1,7 @@
 """A video file as a source."""
 
 from collections import deque
+from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 
@@ -9,12 +10,14 @@ from av.video.frame import VideoFrame
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import Picture
-from edgepipe.pipeline.source import Arrival, SourceInfo
+from edgepipe.pipeline.source import Arrival, SourceEvent, SourceInfo
 from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.fingerprint import fingerprint
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.recording import ASSUMED_FPS, Recording, VideoPacket
+from edgepipe.stages.sources.stamps import Stamped, Stamps
+from edgepipe.stages.sources.timeline import Timeline
 
 _PROBE_PACKETS = 250
 """Packets within which a file must show its first picture: ten seconds."""
@@ -40,7 +43,6 @@ class FileSource:
         self._pictures = PictureMaker()
         first = self._first_picture()
         self._recording = Recording(path, decode_threads)
-        self._packets = self._recording.packets()
         self._assumed: list[str] = []
         self._rate = self._choose_rate(fps)
         self._info = SourceInfo(
@@ -54,14 +56,17 @@ class FileSource:
         )
         self._decoder = Decoder(self._read_for_decoder)
         self._reading = Lock()
-        self._ready: deque[Arrival] = deque()
+        self._ready: deque[Arrival | SourceEvent] = deque()
         self._ended = False
+        self._failure: InputError | None = None
         self._index = 0
-        self._last_ns = -1
-        self._repaired = 0
         self._read_packets = 0
-        self._lap = -1
-        self._begin_lap()
+        self._lap = 0
+        tick_ns = 1_000_000_000 * self._recording.time_base
+        if not self._recording.stamped:
+            tick_ns = 1_000_000_000 / Fraction(self._rate)
+        self._timeline = Timeline(tick_ns, round(1e9 / self._rate))
+        self._begin_reading()
 
     @property
     def info(self) -> SourceInfo:
@@ -71,10 +76,11 @@ class FileSource:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was assumed, not believed or repaired so far, one line each."""
-        if not self._repaired:
+        repaired = self._timeline.repaired
+        if not repaired:
             return tuple(self._assumed)
-        repaired = f"{self._repaired} time stamps did not rise and were moved up"
-        return (*self._assumed, repaired)
+        words = f"{repaired} time stamps did not rise and were moved up"
+        return (*self._assumed, words)
 
     @property
     def end_state(self) -> tuple[str, str]:
@@ -88,12 +94,18 @@ class FileSource:
         error = self._recording.read_error
         return ("truncated", error) if error else ("ended", "")
 
-    def next_arrival(self) -> Arrival | None:
-        """The next frame in presentation order; does not decode it."""
+    def next_arrival(self) -> Arrival | SourceEvent | None:
+        """The next frame in presentation order; does not decode it.
+
+        Raises:
+            InputError: The file cannot be opened for another lap.
+        """
         self._decoder.make_room()
         with self._reading:
             while not self._ready and self._read():
                 pass
+            if not self._ready and self._failure is not None:
+                raise self._failure
             return self._ready.popleft() if self._ready else None
 
     def decode(self, index: int) -> Picture:
@@ -121,6 +133,8 @@ class FileSource:
 
     def _choose_rate(self, fps: float | None) -> float:
         recording = self._recording
+        if recording.videos > 1:
+            self._assumed.append(f"the first of {recording.videos} videos is used")
         if recording.absurd_fps is not None:
             self._assumed.append(
                 f"the header's rate of {recording.absurd_fps:g} fps is not believed"
@@ -142,15 +156,14 @@ class FileSource:
         with self._reading:
             return self._read()
 
-    def _begin_lap(self) -> None:
-        self._lap += 1
-        self._order = PresentationOrder()
+    def _begin_reading(self) -> None:
+        recording = self._recording
+        self._packets = recording.packets()
+        self._order = PresentationOrder[Stamped]()
+        second = round(1 / recording.time_base)
+        self._stamps = Stamps(recording.bits, second, round(second / self._rate))
         self._last_key = Key(self._lap, -1)
         self._counted = 0
-        self._first_stamp: int | None = None
-        self._lap_from_ns = (
-            0 if self._index == 0 else self._last_ns + round(1e9 / self._rate)
-        )
 
     def _read(self) -> bool:
         """Take one packet from the file; False at the very end."""
@@ -160,59 +173,56 @@ class FileSource:
         if packet is not None:
             self._take(packet)
             return True
-        for stamp in self._order.rest():
-            self._announce(stamp)
+        for key, stamped in self._order.rest():
+            self._announce(key, stamped)
         self._decoder.offer(self._recording, Key(self._lap, self._counted), None)
         self._ended = not self._loop or self._index == 0
         if not self._ended:
-            self._recording.close()
-            self._recording = Recording(self._path, self._threads)
-            self._packets = self._recording.packets()
             self._begin_lap()
         return not self._ended
 
+    def _begin_lap(self) -> None:
+        self._recording.close()
+        try:
+            self._recording = Recording(self._path, self._threads)
+        except InputError as error:  # it is not there any more, or is another one
+            self._failure, self._ended = error, True
+            return
+        self._lap += 1
+        self._timeline.begin_lap()
+        self._begin_reading()
+
     def _take(self, packet: VideoPacket) -> None:
-        stamp, decoding_stamp = self._stamps(packet)
+        recording, count = self._recording, self._counted
         self._counted += 1
         self._read_packets += 1
-        self._decoder.offer(self._recording, Key(self._lap, stamp), packet)
+        if recording.stamped:
+            pts = packet.pts if recording.ordered else packet.dts
+            stamped = self._stamps.take(pts, packet.dts, is_key=packet.is_keyframe)
+            packet.pts, packet.dts = stamped.pts, stamped.dts
+        else:
+            stamped = Stamped(count, count)
+        # The decoder is given the stamps by which its frames will be known.
+        key, settled_to = stamped.pts, stamped.dts
+        if not recording.ordered:
+            key = settled_to = count
+        self._decoder.offer(recording, Key(self._lap, key), packet)
         # Edit lists cut frames away that later ones still refer to.
         if packet.is_discard:
             return
-        self._order.push(stamp, decoding_stamp)
+        self._order.push(key, settled_to, stamped)
         for settled in self._order.settled():
-            self._announce(settled)
+            self._announce(*settled)
 
-    def _stamps(self, packet: VideoPacket) -> tuple[int, int]:
-        if not self._recording.stamped:
-            return self._counted, self._counted
-        stamp = packet.pts if packet.pts is not None else packet.dts
-        if stamp is None:
-            stamp = self._last_key.stamp + 1
-        return stamp, packet.dts if packet.dts is not None else stamp
-
-    def _announce(self, stamp: int) -> None:
+    def _announce(self, key: int, stamped: Stamped) -> None:
         """The next frame in presentation order is known."""
-        twin = self._last_key.twin + 1 if stamp == self._last_key.stamp else 0
-        self._last_key = Key(self._lap, stamp, twin)
-        pts_ns = self._lap_from_ns + self._since_first_ns(stamp)
-        if pts_ns <= self._last_ns:
-            # Trackers and rates divide by the difference of two stamps.
-            pts_ns = self._last_ns + 1
-            self._repaired += 1
-        self._last_ns = pts_ns
+        twin = self._last_key.twin + 1 if key == self._last_key.stamp else 0
+        self._last_key = Key(self._lap, key, twin)
+        pts_ns, events = self._timeline.place(stamped)
         self._decoder.announce(self._index, self._last_key)
+        self._ready.extend(events)
         self._ready.append(Arrival(self._index, pts_ns))
         self._index += 1
-
-    def _since_first_ns(self, stamp: int) -> int:
-        if self._first_stamp is None:
-            self._first_stamp = stamp
-        since = stamp - self._first_stamp
-        if not self._recording.stamped:
-            return round(since * 1e9 / self._rate)
-        base = self._recording.time_base
-        return since * base.numerator * 1_000_000_000 // base.denominator
 
 
 def _first_frame(recording: Recording) -> VideoFrame | None:

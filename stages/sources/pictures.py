@@ -66,7 +66,16 @@ class PictureMaker:
             if turn != cv2.ROTATE_180:
                 width, height = height, width
         matrix = _MATRICES.get(frame.colorspace, ColorMatrix.BT601)
-        return Picture(format_, planes, width, height, matrix, full_range, owner=frame)
+        return Picture(
+            format_,
+            planes,
+            width,
+            height,
+            matrix,
+            full_range,
+            rotation=frame.rotation if turn is not None else 0,
+            owner=frame,
+        )
 
     def _readable(self, frame: VideoFrame) -> tuple[VideoFrame, bool]:
         """The frame in a format of pictures, and whether its Y is full range."""

@@ -27,6 +27,10 @@ ASSUMED_FPS = 25.0
 _HIGHEST_PLAUSIBLE_FPS = 1000
 _NO_TIME_STAMPS = 0x80
 """AVFMT_NOTIMESTAMPS among the flags of a format."""
+_COUNTER_BITS = {"mpegts": 33, "mpeg": 33, "flv": 32}
+"""Width of the time stamps by format."""
+_DECODING_STAMPS_ONLY = frozenset({"avi"})
+"""Formats that number chunks; presentation stamps made from these can be wrong."""
 _INTRA_ONLY = frozenset({"mjpeg", "png", "bmp", "webp", "tiff"})
 
 
@@ -35,10 +39,15 @@ class Recording:
 
     Attributes:
         codec: Name of the decoder.
+        intra_only: Whether every picture stands alone.
         time_base: Seconds per unit of a time stamp.
         announced: Packets that the header promises; 0 when it does not say.
         stamped: Whether packets carry time stamps. Where they do not, FFmpeg may
             invent some; they are not to be used.
+        ordered: Whether the stamps say in which order frames are shown. If not, the
+            decoder's order and the order of the stamps agree, and nothing else does.
+        bits: Width of the counter of the stamps where it may run over, else None.
+        videos: How many videos the file has; the first is used.
         fps: The rate that the header gives, or None; absurd ones are not given.
         absurd_fps: The rate that the header gives if nobody can believe it.
         read_error: Why reading stopped before the end of the file; empty so far.
@@ -53,6 +62,7 @@ class Recording:
             self._stream = _video_stream(self._container, path)
             self._codec: VideoCodecContext = self._stream.codec_context
             self.codec = self._codec.name
+            self.intra_only = self.codec in _INTRA_ONLY
             self._prepare_decoder(decode_threads)
             self._demuxed = self._container.demux(self._stream)
             self.read_error = ""
@@ -63,6 +73,10 @@ class Recording:
         self.time_base = self._stream.time_base or Fraction(1, 1000)
         self.announced = self._stream.frames
         self.stamped = self._is_stamped()
+        format_ = self._container.format.name
+        self.ordered = self.stamped and format_ not in _DECODING_STAMPS_ONLY
+        self.bits = _COUNTER_BITS.get(format_)
+        self.videos = sum(map(_is_video, self._container.streams.video))
         self.fps, self.absurd_fps = _nominal_fps(self._stream, self.stamped)
 
     def packets(self) -> Iterator[VideoPacket]:
@@ -108,7 +122,7 @@ class Recording:
         # Threads over frames would delay every picture by as many frames.
         self._codec.thread_count = threads
         self._codec.thread_type = "SLICE" if threads > 1 else "NONE"
-        if self._codec.name in _INTRA_ONLY:
+        if self.intra_only:
             # Each picture stands alone: better none than one filled up with grey.
             self._codec.options = {"err_detect": "explode"}
 
@@ -128,7 +142,8 @@ def _open(path: Path) -> InputContainer:
         container = av.open(
             f"file:{path.absolute()}",
             "r",
-            options={"protocol_whitelist": "file"},
+            # FFmpeg would hide that the stamps ran over, and correct it only once.
+            options={"protocol_whitelist": "file", "correct_ts_overflow": "0"},
             metadata_errors="replace",
         )
     except (FFmpegError, UnicodeError) as error:
@@ -141,13 +156,17 @@ def _open(path: Path) -> InputContainer:
 
 def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     for stream in container.streams.video:
-        # An audio file may carry its cover as a video of one frame.
-        if not stream.disposition & Disposition.attached_pic:
+        if _is_video(stream):
             # None when FFmpeg has no decoder, whatever the type says.
             if getattr(stream, "codec_context", None) is None:
                 raise InputError(f"{path}: no decoder for its video")
             return stream
     raise InputError(f"{path}: there is no video in it")
+
+
+def _is_video(stream: VideoStream) -> bool:
+    # An audio file may carry its cover as a video of one frame.
+    return not stream.disposition & Disposition.attached_pic
 
 
 def _nominal_fps(

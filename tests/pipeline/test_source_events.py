@@ -106,9 +106,45 @@ def test_a_step_learns_of_what_came_with_a_frame_that_it_never_saw() -> None:
 def test_events_are_counted_and_kept_with_their_times() -> None:
     source = Eventful(3, events=((0, GAP), (2, GAP), (2, LOOP)))
     runtime, records = play(source, Do("a", nothing), Do("b", nothing))
-    assert runtime.source_events == {("front", "gap"): 2, ("front", "loop"): 1}
-    assert [each.event for each in runtime.source_history] == [GAP, GAP, LOOP]
+    assert runtime.source_events == {
+        ("front", "gap"): 2,
+        ("front", "loop"): 1,
+        ("front", "end"): 1,
+    }
+    end = SourceEvent(EventKind.END, "ended")
+    assert [each.event for each in runtime.source_history] == [GAP, GAP, LOOP, end]
     assert [record.fate for record in records] == ["completed"] * 3
+
+
+def test_what_a_picture_tells_goes_to_the_steps_that_follow() -> None:
+    told: list[tuple[int, tuple[SourceEvent, ...]]] = []
+    size = SourceEvent(EventKind.RESOLUTION, "2x2 becomes 4x4")
+    damage = SourceEvent(EventKind.DAMAGE, "grey")
+
+    def decode(frame: Frame, worker: int) -> Frame:
+        if frame.sequence == 2:
+            return frame.with_changes(events=(*frame.events, size))
+        if frame.sequence == 3:
+            raise FrameError(Reason.DAMAGED, "grey", (damage,))
+        return frame
+
+    def note(frame: Frame, worker: int) -> None:
+        told.append((frame.sequence, frame.events))
+
+    source = Eventful(5, events=((2, GAP),))
+    runtime, records = play(source, Do("decode", decode), Do("track", note))
+    assert told == [(0, ()), (1, ()), (2, (GAP, size)), (4, (damage,))]
+    assert runtime.source_events == {
+        ("front", kind): 1 for kind in ("gap", "resolution", "damage", "end")
+    }
+    assert records[3].fate == "dropped"
+
+
+def test_how_a_source_ended_is_its_last_event() -> None:
+    source = Eventful(2, events=(), end_state=("truncated", "2 of 9 frames"))
+    runtime, _ = play(source, Do("a", nothing), Do("b", nothing))
+    (last,) = runtime.source_history
+    assert last.event == SourceEvent(EventKind.END, "truncated: 2 of 9 frames")
 
 
 def test_an_event_costs_no_credit() -> None:
@@ -116,7 +152,7 @@ def test_an_event_costs_no_credit() -> None:
     source = Eventful(3, events=tuple((n, GAP) for n in range(3) for _ in range(50)))
     runtime, records = play(source, Do("a", nothing), Do("b", nothing))
     assert len(records) == 3
-    assert runtime.source_events == {("front", "gap"): 150}
+    assert runtime.source_events[("front", "gap")] == 150
 
 
 def test_only_the_newest_of_many_events_go_with_a_frame() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgepipe.errors import InputError
-from edgepipe.pipeline.source import DamagedError, SourceEvent
+from edgepipe.pipeline.source import Arrival, DamagedError, EventKind, SourceEvent
 from edgepipe.stages.convert import to_bgr
 from edgepipe.stages.sources.open import open_source
 
@@ -142,8 +142,14 @@ def test_stills_of_every_kind_become_bgr(cases: Path) -> None:
 
 def test_a_loop_has_no_seam_in_its_time(cases: Path) -> None:
     source = open_source(str(find(cases, "clip.mp4")), loop=True)
-    found = [a for _ in range(150) if (a := source.next_arrival()) is not None]
-    assert [a.index for a in found] == list(range(150))
-    times = [a.pts_ns or 0 for a in found]
+    found = [a for _ in range(152) if (a := source.next_arrival()) is not None]
+    frames = [a for a in found if isinstance(a, Arrival)]
+    assert [a.index for a in frames] == list(range(150))
+    times = [a.pts_ns or 0 for a in frames]
     assert set(np.diff(times).tolist()) == {40_000_000}
+    laps = [a for a in found if isinstance(a, SourceEvent)]
+    assert [(a.kind, a.pts_ns) for a in laps] == [
+        (EventKind.LOOP, times[50]),
+        (EventKind.LOOP, times[100]),
+    ]
     source.close()
