@@ -128,7 +128,7 @@ class ClassesEntry(Section):
 
 
 class CardEntry(Section):
-    """A detector's card."""
+    """A model's card."""
 
     name: Annotated[str, identifier()] = Field(description="Name of the model.")
     files: Annotated[tuple[FileEntry, ...], Strict(False)] = Field(
@@ -137,11 +137,14 @@ class CardEntry(Section):
     input: InputEntry = Field(description="What goes in.")
     head: HeadEntry = Field(description="What comes out.")
     classes: ClassesEntry = Field(description="What the classes are called.")
-    score_threshold: Annotated[float, real(0, 1)] = Field(
-        description="Lowest score of a detection."
+    score_threshold: Annotated[float | None, or_null(real(0, 1))] = Field(
+        default=None,
+        description="Lowest score of a detection; a detector's card must say it.",
     )
-    iou_threshold: Annotated[float, real(0, 1)] = Field(
-        description="Overlap above which the weaker of two detections is removed."
+    iou_threshold: Annotated[float | None, or_null(real(0, 1))] = Field(
+        default=None,
+        description="Overlap above which the weaker of two detections is removed; a"
+        " detector's card must say it.",
     )
     max_detections: Annotated[int, whole(1, 10_000)] = Field(
         default=100, description="Most detections kept in a frame."

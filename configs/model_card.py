@@ -9,7 +9,13 @@ from edgepipe.configs.check import check, without_extensions
 from edgepipe.configs.problems import Marks, Problem, refuse
 from edgepipe.configs.strict_yaml import parse
 from edgepipe.configs.textfile import read_bytes, shown
-from edgepipe.models.card import Align, ColorOrder, ModelCard, ModelFile
+from edgepipe.models.card import (
+    CLASSIFIER_HEADS,
+    Align,
+    ColorOrder,
+    ModelCard,
+    ModelFile,
+)
 
 
 def read_card(path: Path) -> tuple[ModelCard, tuple[str, ...]]:
@@ -39,6 +45,7 @@ def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
     if (entry.classes.names is None) == (entry.classes.file is None):
         place = ("classes",)
         yield Problem(marks.value(place), place, "expected one of names and file")
+    yield from _thresholds(entry, marks)
     seen: set[str] = set()
     for index, file in enumerate(entry.files):
         if file.precision in seen:
@@ -46,6 +53,18 @@ def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
             said = f"a second file for {file.precision}"
             yield Problem(marks.value(where), where, said)
         seen.add(file.precision)
+
+
+def _thresholds(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
+    """A detector needs them, and to a classifier they would mean nothing."""
+    is_classifier = entry.head.kind in CLASSIFIER_HEADS
+    for key in ("score_threshold", "iou_threshold"):
+        given = getattr(entry, key) is not None
+        if given and is_classifier:
+            text = f"a classifier (head {entry.head.kind}) has none: leave it out"
+            yield Problem(marks.value((key,)), (key,), text)
+        elif not given and not is_classifier:
+            yield Problem(marks.value(()), (key,), "this key is required")
 
 
 def _class_names(
@@ -77,8 +96,8 @@ def _card(entry: CardEntry, folder: Path, names: tuple[str, ...]) -> ModelCard:
         head=entry.head.kind,
         outputs=entry.head.outputs,
         class_names=names,
-        score_threshold=entry.score_threshold,
-        iou_threshold=entry.iou_threshold,
+        score_threshold=entry.score_threshold or 0.0,
+        iou_threshold=entry.iou_threshold or 0.0,
         max_detections=entry.max_detections,
         class_agnostic=entry.class_agnostic,
         licence=entry.licence,

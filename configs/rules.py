@@ -36,6 +36,7 @@ def check(data: object, marks: Marks) -> Iterator[Problem]:
     yield from _min_services(streams, marks)
     yield from _no_waiting(streams, marks)
     yield from ladder_rules.check(top, streams, marks)
+    yield from _classifiers(top, streams, marks)
     for path, sink in sinks:
         text = sink.get("path")
         if isinstance(text, str):
@@ -63,6 +64,24 @@ def _capacities(
             place: Path = (*path, "queue", "capacity")
             text = f"{capacity} is more than scheduler.max_in_flight, which is {bound}"
             yield Problem(marks.value(place), place, text)
+
+
+def _classifiers(
+    top: dict[str, object],
+    streams: Sequence[tuple[Path, Mapping[str, object]]],
+    marks: Marks,
+) -> Iterator[Problem]:
+    """Each has a name of its own, and whoever names one names one that there is."""
+    entries = _mappings(top, "classifiers")
+    yield from _once(_texts(entries, "name"), str, "classifier", marks)
+    names = [native(entry.get("name")) for _, entry in entries]
+    for path, stream in streams:
+        used = stream.get("classifiers")
+        for index, name in enumerate(used if is_list(used) else ()):
+            if isinstance(native(name), str) and native(name) not in names:
+                place: Path = (*path, "classifiers", index)
+                text = f"no classifier {show(name)} in classifiers"
+                yield Problem(marks.value(place), place, text)
 
 
 def _min_services(

@@ -24,7 +24,7 @@ from edgepipe.configs.kinds import (
     text,
     whole,
 )
-from edgepipe.configs.section import Section
+from edgepipe.configs.section import MAY_BE_NULL, Section
 from edgepipe.configs.sink_schema import SinkConfig
 from edgepipe.scheduler.job import Contract
 from edgepipe.scheduler.policy import BY_NAME
@@ -140,6 +140,14 @@ class PromisesConfig(Section):
         " quality; null: the model itself.",
     )
 
+    classifiers: Annotated[
+        tuple[Annotated[str, identifier()], ...] | None, Strict(False), MAY_BE_NULL
+    ] = Field(
+        default=None,
+        description="Which of the top-level `classifiers` look at its objects; null:"
+        " all of them, `[]`: none.",
+    )
+
 
 class BranchConfig(PromisesConfig):
     """Another use of a stream's decoded frames, with promises and books of its own.
@@ -233,6 +241,46 @@ class ModelConfig(Section):
         default=(),
         description="Other networks with the same classes, loaded and warm before the"
         " first frame.",
+    )
+
+
+class ClassifierConfig(Section):
+    """A second network that looks at each object that the detector found."""
+
+    name: Annotated[str, identifier()] = Field(
+        description="What it tells: the attribute's name in every result."
+    )
+    path: Annotated[str, text()] = Field(description="Path of its `.onnx` file.")
+    precision: Annotated[Precision, choice(get_args(Precision))] = Field(
+        default="int8", description="Which of the model's files is run."
+    )
+    engine: Annotated[EngineChoice, choice(get_args(EngineChoice))] = Field(
+        default="auto", description="As `model.engine`."
+    )
+    card: Annotated[str | None, or_null(file_path())] = Field(
+        default=None,
+        description="Path of its model card, whose head is `classifier` (raw scores) or"
+        " `probabilities`; null: beside the model, with the same name and `.yaml`.",
+    )
+    classes: Annotated[
+        tuple[Annotated[str, text()], ...] | None, Strict(False), MAY_BE_NULL
+    ] = Field(
+        default=None,
+        description="Labels of the detector's classes at which it looks; null: all.",
+    )
+    max_crops: Annotated[int, whole(1, 100)] = Field(
+        default=8,
+        description="Most objects of a frame at which it looks, the surest first. It"
+        " bounds the time that a crowd can cost; how many were left out is in the"
+        " summary.",
+    )
+    min_side: Annotated[int, whole(1, 8192)] = Field(
+        default=16,
+        description="Objects with a shorter side, in pixels, are not looked at.",
+    )
+    margin: Annotated[float, real(0, 1)] = Field(
+        default=0.0,
+        description="Share of a box's width and height that is added on each side.",
     )
 
 
@@ -426,6 +474,11 @@ class Config(Section):
         min_length=1, description="The streams, one item each."
     )
     model: ModelConfig = Field(default=ModelConfig(), description="The detector.")
+    classifiers: Annotated[tuple[ClassifierConfig, ...], Strict(False)] = Field(
+        default=(),
+        description="Second networks that look at what the detector found, one item"
+        " each.",
+    )
     tracker: TrackerConfig = Field(
         default=TrackerConfig(), description="From detections to tracks."
     )

@@ -28,11 +28,8 @@ class Candidates:
     """(n,) index of the best class; the lower one when two are equal."""
 
 
-class Head(Protocol):
-    """Decodes one model's outputs. Any object with these members is a head.
-
-    A head keeps no state between calls: several threads may use it at once.
-    """
+class Reader(Protocol):
+    """Reads one model's outputs. It keeps no state between calls."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -42,6 +39,13 @@ class Head(Protocol):
     def classes_in(self, shape: tuple[int, ...]) -> int:
         """How many classes the first output has if its shape (no batch) is this."""
         ...
+
+
+class Head(Reader, Protocol):
+    """Decodes a detector's outputs. Any object with these members is a head.
+
+    Several threads may use it at once.
+    """
 
     def decode(
         self, outputs: Outputs, image_index: int, score_threshold: float

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+CLASSIFIER_HEADS = ("classifier", "probabilities")
+"""Heads that say what an image shows, not where."""
+
 
 class ColorOrder(Enum):
     """Channel order of the network's input."""
@@ -34,7 +37,7 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """One detector: its files, its input and its head."""
+    """One model: its files, its input and its head."""
 
     name: str
     files: tuple[ModelFile, ...]
@@ -56,6 +59,7 @@ class ModelCard:
     """Output tensor names in the order in which the head wants them."""
     class_names: tuple[str, ...]
     score_threshold: float
+    """Of a detector; 0 for a classifier, as the next one."""
     iou_threshold: float
     max_detections: int
     class_agnostic: bool

@@ -1,42 +1,93 @@
 """The decoders by name, and the check that a model's outputs fit its decoder."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Generic, TypeVar
 
 from edgepipe.errors import ModelError
-from edgepipe.models.candidates import Head
+from edgepipe.models.candidates import Head, Reader
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Outputs
+from edgepipe.models.heads_classifier import ClassifierHead
 from edgepipe.models.heads_distance import DistanceHead, NanoDetHead
 from edgepipe.models.heads_yolo import YoloV5Head, YoloV8Head
 
+R = TypeVar("R", bound=Reader)
 
-class _Kind(NamedTuple):
-    build: Callable[[ModelCard], Head]
+
+@dataclass(frozen=True)
+class _Kind(Generic[R]):
+    build: Callable[[ModelCard], R]
     reads: tuple[str, ...]
     """What each of the card's outputs is, in order."""
 
 
-BY_NAME: Mapping[str, _Kind] = MappingProxyType(
+DETECTORS: Mapping[str, _Kind[Head]] = MappingProxyType(
     {
-        "nanodet": _Kind(NanoDetHead, ("scores", "distance bins")),
-        "distances": _Kind(DistanceHead, ("scores", "distances")),
-        "yolov8": _Kind(YoloV8Head, ("boxes and scores",)),
-        "yolov5": _Kind(YoloV5Head, ("boxes, objectness and scores",)),
+        "nanodet": _Kind[Head](NanoDetHead, ("scores", "distance bins")),
+        "distances": _Kind[Head](DistanceHead, ("scores", "distances")),
+        "yolov8": _Kind[Head](YoloV8Head, ("boxes and scores",)),
+        "yolov5": _Kind[Head](YoloV5Head, ("boxes, objectness and scores",)),
     }
 )
+CLASSIFIERS: Mapping[str, _Kind[ClassifierHead]] = MappingProxyType(
+    {
+        "classifier": _Kind(partial(ClassifierHead, softmax=True), ("scores",)),
+        "probabilities": _Kind(
+            partial(ClassifierHead, softmax=False), ("probabilities",)
+        ),
+    }
+)
+"""Those that say what an image shows, not where."""
 
 
 def build_head(card: ModelCard) -> Head:
-    """The decoder that the card names, set up for the card's size and classes.
+    """The decoder of a detector, set up for the card's size and classes.
+
+    Raises:
+        ModelError: No such head, the card names another number of outputs, or it is a
+            classifier's.
+    """
+    if card.head in CLASSIFIERS:
+        raise ModelError(
+            f"model {card.name!r} is a classifier (head {card.head!r}): it goes under "
+            f"classifiers, beside a detector"
+        )
+    return _build(card, DETECTORS)
+
+
+def build_classifier(card: ModelCard) -> ClassifierHead:
+    """The decoder of a classifier.
+
+    Raises:
+        ModelError: As :func:`build_head`, or it is a detector's.
+    """
+    if card.head in DETECTORS:
+        known = ", ".join(sorted(CLASSIFIERS))
+        raise ModelError(
+            f"model {card.name!r} is a detector (head {card.head!r}), no classifier "
+            f"(their heads: {known})"
+        )
+    return _build(card, CLASSIFIERS)
+
+
+def build_reader(card: ModelCard) -> Reader:
+    """What reads the model's outputs, whatever they are.
 
     Raises:
         ModelError: No such head, or the card names another number of outputs.
     """
-    kind = BY_NAME.get(card.head)
+    if card.head in CLASSIFIERS:
+        return build_classifier(card)
+    return build_head(card)
+
+
+def _build(card: ModelCard, kinds: Mapping[str, _Kind[R]]) -> R:
+    kind = kinds.get(card.head)
     if kind is None:
-        known = ", ".join(sorted(BY_NAME))
+        known = ", ".join(sorted([*DETECTORS, *CLASSIFIERS]))
         raise ModelError(
             f"model {card.name!r}: unknown head {card.head!r} (known: {known})"
         )
@@ -48,7 +99,7 @@ def build_head(card: ModelCard) -> Head:
     return kind.build(card)
 
 
-def check_outputs(card: ModelCard, head: Head, outputs: Outputs) -> None:
+def check_outputs(card: ModelCard, head: Reader, outputs: Outputs) -> None:
     """Compare what the network really puts out with what its head will read.
 
     Raises:

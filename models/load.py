@@ -5,7 +5,7 @@ from collections.abc import Callable
 from edgepipe.errors import EngineError, ModelError
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import Engine
-from edgepipe.models.heads import build_head, check_outputs
+from edgepipe.models.heads import build_reader, check_outputs
 from edgepipe.models.self_check import grey_image, require_same_answer
 
 AUTO = "auto"
@@ -44,7 +44,7 @@ def load_engine(
         EngineError: The engine is unknown, not installed, cannot run the model or
             computes rubbish from it on this processor.
     """
-    build_head(card)
+    build_reader(card)
     file = _find(card, precision)
     if file is not None:
         return _load(card, file, engine, requests, threads, batch_max)
@@ -124,7 +124,7 @@ def _fitting(
     """An engine whose outputs are what the card's head reads."""
     engine = LOADERS[name](card, file, requests, threads, because, batch_max)
     try:
-        check_outputs(card, build_head(card), engine.infer(grey_image(card)))
+        check_outputs(card, build_reader(card), engine.infer(grey_image(card)))
     except BaseException:
         engine.close()
         raise

@@ -1,5 +1,6 @@
 """What a detector found in one frame, as a struct of arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,6 +8,29 @@ from numpy.typing import NDArray
 
 UNTRACKED = -1
 """Track id of a detection that no confirmed track claims."""
+
+
+NOT_LOOKED_AT = -1
+"""Class of an object at which a second network has not looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """What a second network says of each object that was found."""
+
+    name: str
+    """Of the network, as the configuration calls it."""
+    labels: Sequence[str]
+    """Its class names; shared, not to be changed."""
+    class_id: NDArray[np.int32]
+    """(n,) index into ``labels``; :data:`NOT_LOOKED_AT` where it was not asked."""
+    score: NDArray[np.float32]
+    """(n,) probability of that class; 0 where it was not asked."""
+
+    def label(self, index: int) -> str | None:
+        """What it says of one object; None where it was not asked."""
+        class_id = int(self.class_id[index])
+        return None if class_id == NOT_LOOKED_AT else self.labels[class_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +50,8 @@ class Detections:
     """(n,) identity, unique in its stream; -1 is not (yet) a confirmed track."""
     truncated: int = 0
     """How many more there were, cut by ``max_detections`` after NMS."""
+    attributes: tuple[Attribute, ...] = ()
+    """What second networks say of the objects, each with arrays of length n."""
 
     def __post_init__(self) -> None:
         """Check that the shapes agree."""
@@ -36,6 +62,9 @@ class Detections:
             shape = getattr(self, name).shape
             if shape != (n,):
                 raise ValueError(f"{name}: expected shape ({n},), got {shape}")
+        for each in self.attributes:
+            if not each.class_id.shape == each.score.shape == (n,):
+                raise ValueError(f"attribute {each.name}: expected shape ({n},)")
 
     def __len__(self) -> int:
         return len(self.xyxy)
@@ -66,3 +95,7 @@ class Detections:
     def tracked(self, track_id: NDArray[np.int64]) -> "Detections":
         """The same detections with identities."""
         return replace(self, track_id=np.asarray(track_id, np.int64))
+
+    def described(self, attribute: Attribute) -> "Detections":
+        """The same detections with one more attribute."""
+        return replace(self, attributes=(*self.attributes, attribute))

@@ -88,7 +88,10 @@ def _draw_one(
     cv2.rectangle(image, (x1, y1), (x2 - 1, y2 - 1), color, thickness + 1)
     label = label_of(class_names, int(detections.class_id[k]))
     number = "" if track_id == UNTRACKED else f"{track_id} "
-    text = f"{number}{label} {detections.score[k]:.2f}"
+    said = [each.label(k) for each in detections.attributes]
+    text = " ".join(
+        [f"{number}{label} {detections.score[k]:.2f}", *(s for s in said if s)]
+    )
     write(image, text, (x1 - thickness, y1), color, thickness, above=True)
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from .colour_model import ColourModel
+
 
 @pytest.fixture(scope="session")
 def root() -> Path:
@@ -19,3 +21,9 @@ def cases() -> Path:
     if not folder:
         pytest.skip("EDGEPIPE_CASES does not name the folder of recorded failures")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def colour_model() -> ColourModel:
+    """Writes a classifier that can be checked by eye."""
+    return ColourModel()

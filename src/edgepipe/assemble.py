@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
 
+from edgepipe.classifiers import Classifiers
 from edgepipe.configs.ladder import FULL, RungPlan, rungs
 from edgepipe.configs.load import read
 from edgepipe.configs.schema import AUTO, Config, PromisesConfig, StreamConfig
@@ -133,6 +134,12 @@ class Pipeline:
             * len(self.config.all_streams),
         )
         self._closers.callback(self.networks.close)
+        self.classifiers = Classifiers(
+            self.config.classifiers,
+            self.networks.full.card.class_names,
+            slots=slots,
+        )
+        self._closers.callback(self.classifiers.close)
         self.card: ModelCard = self.networks.full.card
         self.engine: Engine = self.networks.full.engine
         self.outlet = Outlet([*self._open_sinks(folder), *sinks])
@@ -224,6 +231,11 @@ class Pipeline:
         placed = [
             _PlacedStage(convert, "cpu", stateful=False, network=True),
             _PlacedStage(infer, "cpu", stateful=False, network=True),
+        ]
+        placed += [
+            _PlacedStage(stage, "cpu", stateful=False, network=True)
+            for name, stage in self.classifiers.stages.items()
+            if promises.classifiers is None or name in promises.classifiers
         ]
         if not is_branch:
             placed.insert(0, _PlacedStage(Decode(source), "cpu", stateful=True))
@@ -332,7 +344,7 @@ class Pipeline:
             for stream, source in zip(self.config.streams, self._sources, strict=True)
             for text in source.warnings
         )
-        return [*self.networks.warnings, *of_sources]
+        return [*self.networks.warnings, *self.classifiers.warnings, *of_sources]
 
     def values(self) -> dict[str, float]:
         """What a result is worth by its frame's variant; empty without a ladder."""
@@ -360,6 +372,7 @@ class Pipeline:
         """Run every network a few times, so that the first frame finds it warm."""
         if not self.networks.is_profiled:
             self.networks.warm_up()
+        self.classifiers.warm_up()
 
     @classmethod
     def from_config(
@@ -476,6 +489,7 @@ def _groups(
 
 
 def stage_names(config: Config) -> list[str]:
-    """The stages that a frame will meet, in order."""
+    """The stages that a frame may meet, in order."""
+    second = [f"classify-{each.name}" for each in config.classifiers]
     track = ["track"] if config.tracker.kind == "iou" else []
-    return ["decode", "convert", "infer", *track, "deliver"]
+    return ["decode", "convert", "infer", *second, *track, "deliver"]

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
+from edgepipe.cards import card_of
 from edgepipe.configs.ladder import FULL, RungPlan
-from edgepipe.configs.model_card import read_card
 from edgepipe.configs.schema import ModelConfig
-from edgepipe.errors import ConfigError, ModelError
-from edgepipe.models import zoo
+from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.detector import Detector
 from edgepipe.models.engine import Engine
@@ -215,10 +213,8 @@ class Networks:
                 )
 
     def _read_card(self, model: ModelConfig) -> ModelCard:
-        card, warnings = read_card(_card_path(model))
+        card, warnings = card_of(model.path, model.card, model.precision, "model")
         self.warnings += warnings
-        if model.path.endswith(".onnx"):
-            _check_file(card, Path(model.path), model.precision)
         return card
 
 
@@ -257,42 +253,3 @@ def _detector(model: ModelConfig, card: ModelCard, engine: Engine) -> Detector:
 
 def _or(given: T | None, otherwise: T) -> T:
     return otherwise if given is None else given
-
-
-def _check_file(card: ModelCard, path: Path, precision: str) -> None:
-    """The file that the user named must be the one that the card describes."""
-    listed = {file.path.resolve(): file.precision for file in card.files}
-    found = listed.get(path.resolve())
-    if found is None:
-        names = ", ".join(file.path.name for file in card.files)
-        raise ModelError(f"{path}: its card describes {names} and not this file")
-    if found != precision:
-        raise ModelError(
-            f"{path}: its card says {found}; set model.precision to {found}, "
-            f"it is {precision} now"
-        )
-
-
-def _card_path(model: ModelConfig) -> Path:
-    """Where the model's card lies: shipped, named, or beside the model."""
-    if model.card is not None:
-        return Path(model.card)
-    if model.path in zoo.names():
-        return zoo.card_path(model.path)
-    path = Path(model.path)
-    if path.suffix != ".onnx":
-        known = ", ".join(zoo.names())
-        raise ConfigError(
-            "",
-            "model.path",
-            f"{model.path!r} is neither an .onnx file nor one of {known}",
-        )
-    if not path.exists():
-        raise ModelError(f"{path}: no such file")
-    card = path.with_suffix(".yaml")
-    if not card.exists():
-        raise ModelError(
-            f"{path}: has no model card; write {card.name} beside it or name one with "
-            f"model.card (docs/models.md shows how)"
-        )
-    return card

@@ -22,8 +22,9 @@ class JsonlSink:
     objects are where the tracker expects them), ``detection_age_ms`` (since the frame
     that the network saw last), ``truncated`` and ``objects``, each with ``track_id``
     (null without), ``class_id``, ``label`` (null for a class without a name),
-    ``score`` and ``xyxy`` in pixels of the captured image. Objects with numbers that
-    are not finite are left out: JSON has none.
+    ``score`` and ``xyxy`` in pixels of the captured image, and, where second networks
+    have looked at it, ``attributes``: by name the ``label`` and its ``score``. Objects
+    with numbers that are not finite are left out: JSON has none.
 
     Raises:
         OSError: The file cannot be opened.
@@ -58,6 +59,7 @@ class JsonlSink:
             found.class_id[usable].tolist(),
             found.score[usable].tolist(),
             found.xyxy[usable].tolist(),
+            _descriptions(found, np.flatnonzero(usable).tolist()),
             strict=True,
         )
         return ",".join(
@@ -69,17 +71,34 @@ class JsonlSink:
                     self._labels.get(class_id, "null"),
                     score,
                     *xyxy,
+                    described,
                 )
-                for track_id, class_id, score, xyxy in rows
+                for track_id, class_id, score, xyxy, described in rows
             ]
         )
 
 
 # Put together by hand: measured 1.7 times as fast as the encoder for ten objects.
 _OBJECT = (
-    '{"track_id":%s,"class_id":%d,"label":%s,"score":%.4f,"xyxy":[%.2f,%.2f,%.2f,%.2f]}'
+    '{"track_id":%s,"class_id":%d,"label":%s,"score":%.4f,'
+    '"xyxy":[%.2f,%.2f,%.2f,%.2f]%s}'
 )
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+def _descriptions(found: Detections, rows: Sequence[int]) -> list[str]:
+    """What goes behind each object: its attributes, or nothing."""
+    if not found.attributes:
+        return [""] * len(rows)
+    texts: list[str] = []
+    for row in rows:
+        said = {
+            each.name: {"label": label, "score": round(float(each.score[row]), 4)}
+            for each in found.attributes
+            if (label := each.label(row)) is not None
+        }
+        texts.append(f',"attributes":{_encode(said)}')
+    return texts
 
 
 def _facts(frame: Frame, now_ns: int) -> dict[str, str | int | float | None]:

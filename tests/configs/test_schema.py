@@ -229,7 +229,7 @@ def test_every_unknown_key_is_found_in_one_run_with_the_nearest_known_one(
         "f.yaml:10:5: scheduler.queue.capasity: unknown key, did you mean"
         " 'streams[].queue.capacity'?",
         "f.yaml:11:1: detector: unknown key, known here are version, streams, model,"
-        " tracker, scheduler, telemetry, sinks, run",
+        " classifiers, tracker, scheduler, telemetry, sinks, run",
         "f.yaml:12:3: detector.max_detections: unknown key, did you mean"
         " 'model.max_detections'?",
         "f.yaml:13:3: detector.confidence: unknown key",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import ModelError
 from edgepipe.models.candidates import BadOutputError, Candidates
 from edgepipe.models.card import ModelCard
-from edgepipe.models.heads import BY_NAME, build_head, check_outputs
+from edgepipe.models.heads import DETECTORS, build_head, check_outputs
 
 MakeCard = Callable[..., ModelCard]
 OUTPUTS = {
@@ -36,7 +36,7 @@ def listed(found: Candidates) -> list[tuple[float, ...]]:
     return [tuple(row) for row in rows.tolist()]
 
 
-@pytest.fixture(params=sorted(BY_NAME))
+@pytest.fixture(params=sorted(DETECTORS))
 def card(request: pytest.FixtureRequest, make_card: MakeCard) -> ModelCard:
     """A 96x64 detector of three classes with each of the heads."""
     return make_card(head=request.param, outputs=OUTPUTS[request.param])

@@ -326,6 +326,7 @@ def _facts(
             "input": [card.height, card.width],
             "licence": card.licence,
             **pipeline.networks.facts(),
+            **pipeline.classifiers.facts(),
         },
         resources=pipeline.resources,
         ledger_balanced=runtime.balanced,

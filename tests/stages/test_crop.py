@@ -1,0 +1,98 @@
+"""A part of a picture looks like that part of the whole."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgepipe.pipeline.frame import Picture, PixelFormat
+from edgepipe.stages.convert import to_bgr
+from edgepipe.stages.crop import crop
+
+SUBSAMPLED = {PixelFormat.I420, PixelFormat.NV12}
+edge = st.floats(-10, 40)
+
+
+def even(*numbers: int) -> bool:
+    return not any(number % 2 for number in numbers)
+
+
+def make(format_: PixelFormat, width: int = 24, height: int = 18) -> Picture:
+    random = np.random.default_rng(3)
+
+    def plane(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        return random.integers(16, 236, shape).astype(np.uint8)
+
+    half = (height + 1) // 2, (width + 1) // 2
+    planes = {
+        PixelFormat.I420: (plane(height, width), plane(*half), plane(*half)),
+        PixelFormat.NV12: (plane(height, width), plane(*half, 2)),
+        PixelFormat.GRAY: (plane(height, width),),
+    }.get(format_, (plane(height, width, 3),))
+    return Picture(format_, planes, width, height)
+
+
+@pytest.mark.parametrize("format_", PixelFormat)
+@given(size=st.sampled_from([(24, 18), (23, 17)]), x1=edge, y1=edge, x2=edge, y2=edge)
+def test_every_pixel_of_a_box_is_there_and_is_the_same(
+    format_: PixelFormat,
+    size: tuple[int, int],
+    x1: float,
+    y1: float,
+    x2: float,
+    y2: float,
+) -> None:
+    picture = make(format_, *size)
+    width, height = size
+    part = crop(picture, (x1, y1, x2, y2))
+    left, top = max(0, int(np.floor(x1))), max(0, int(np.floor(y1)))
+    right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
+    if left >= right or top >= bottom:
+        assert part is None
+        return
+    assert part is not None
+    step = 2 if format_ in SUBSAMPLED else 1
+    left, top = left // step * step, top // step * step
+    assert (part.width, part.height) == (right - left, bottom - top)
+    assert np.shares_memory(part.planes[0], picture.planes[0])
+    np.testing.assert_array_equal(
+        part.planes[0], picture.planes[0][top:bottom, left:right]
+    )
+    if step == 1 or even(*size, part.width, part.height):
+        # Between two chroma samples colour is blended: at the cut one has gone.
+        inner = (
+            slice(step - 1, part.height + 1 - step),
+            slice(step - 1, 1 - step or None),
+        )
+        whole = to_bgr(picture)[top:bottom, left:right]
+        np.testing.assert_array_equal(to_bgr(part)[inner], whole[inner])
+
+
+@pytest.mark.parametrize("format_", sorted(SUBSAMPLED, key=str))
+@pytest.mark.parametrize("size", [(4, 4), (5, 7), (6, 3), (1, 1)])
+def test_colours_stay_with_their_pixels(
+    format_: PixelFormat, size: tuple[int, int]
+) -> None:
+    """A block of one colour, cut out, is of that colour up to its edges."""
+    picture = make(format_, 24, 18)
+    width, height = size
+    rows, columns = slice(6, 6 + height), slice(8, 8 + width)
+    half_rows = slice(3, 3 + (height + 1) // 2)
+    half_columns = slice(4, 4 + (width + 1) // 2)
+    picture.planes[0][rows, columns] = 90
+    for number, plane in enumerate(picture.planes[1:]):
+        plane[half_rows, half_columns] = (
+            (60, 200)[number] if plane.ndim == 2 else (60, 200)
+        )
+    part = crop(picture, (8, 6, 8 + width, 6 + height))
+    assert part is not None
+    image = to_bgr(part)
+    assert image.shape == (height, width, 3)
+    assert (image == image[0, 0]).all()
+    blue, green, red = image[0, 0].tolist()
+    assert red > green > blue
+
+
+def test_a_box_outside_is_nothing() -> None:
+    assert crop(make(PixelFormat.NV12), (50, 0, 60, 9)) is None
+    assert crop(make(PixelFormat.GRAY), (5, 9, 5, 12)) is None
