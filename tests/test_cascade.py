@@ -48,7 +48,9 @@ def test_every_result_says_what_the_second_network_saw(
     folder = f"--set=telemetry.dir={tmp_path / 'runs'}"
     assert main(["run", "synthetic", *arguments, sinks, folder, "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    frames = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    frames = [
+        json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()
+    ]
     objects = [each for frame in frames for each in frame["objects"]]
     described = [each["attributes"] for each in objects if each["attributes"]]
     assert len(frames) == 20

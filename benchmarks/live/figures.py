@@ -54,7 +54,7 @@ def figures(
     misses = Counter(outcomes.dropped) + Counter(outcomes.failed)
     misses["late"] += outcomes.late
     steps = {c.spec.id: [s.name for s in c.spec.steps] for c in scenario.cameras}
-    taken_ns = latencies_ns(decisions or {}, records, steps)
+    taken_ns = latencies_ns(decisions, records, steps) if decisions else ()
     return Figures(
         outcomes.captured,
         outcomes.on_time,
