@@ -25,8 +25,14 @@ class PixelFormat(Enum):
     """One plane, (height, width) uint8, full range."""
     I420 = "i420"
     """Planes Y (h, w), U and V (ceil(h/2), ceil(w/2)), uint8."""
+    I422 = "i422"
+    """Planes Y (h, w), U and V (h, ceil(w/2)), uint8."""
+    I444 = "i444"
+    """Planes Y, U and V (h, w), uint8."""
     NV12 = "nv12"
     """Planes Y (h, w) and interleaved UV (ceil(h/2), ceil(w/2), 2), uint8."""
+    NV16 = "nv16"
+    """Planes Y (h, w) and interleaved UV (h, ceil(w/2), 2), uint8."""
 
 
 class ColorMatrix(Enum):

@@ -16,7 +16,8 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
 from edgepipe.models.card import ColorOrder
-from edgepipe.pipeline.frame import ColorMatrix, Picture
+from edgepipe.pipeline.frame import ColorMatrix, Picture, PixelFormat
+from edgepipe.stages.planes import CHROMA_STEPS
 
 Image = NDArray[np.uint8]
 
@@ -32,6 +33,13 @@ _COLOR_SPACES = {
 """AVColorSpace numbers."""
 _LIMITED, _FULL = 1, 2
 _FORMATS = {ColorOrder.BGR: "bgr24", ColorOrder.RGB: "rgb24"}
+_PLANAR = {
+    PixelFormat.I420: "yuv420p",
+    PixelFormat.I422: "yuv422p",
+    PixelFormat.I444: "yuv444p",
+}
+PLANAR = frozenset(_PLANAR)
+"""Formats that bands can be made of."""
 
 
 def band_rows(width: int, height: int, out_height: int) -> int | None:
@@ -43,7 +51,7 @@ def band_rows(width: int, height: int, out_height: int) -> int | None:
     """
     if width % 2 or height % 2 or out_height > height or width * height > _MOST_PIXELS:
         return None
-    # PyAV wraps 4:2:0 memory only in multiples of four rows.
+    # A band begins with a whole row of chroma.
     period = lcm(height // gcd(height, out_height), 4)
     rows = period * max(1, _BAND_BYTES // (3 * width * period))
     if 2 * rows > height:
@@ -62,22 +70,34 @@ def _weights(rows: int, out_rows: int) -> NDArray[np.int64]:
 
 
 class Bands:
-    """Converts I420 pictures of one size; for one thread.
+    """Converts planar pictures of one size and format; for one thread.
 
     Args:
         width: Of the pictures, even.
         height: Of the pictures, even.
         rows: What :func:`band_rows` said.
+        format_: Of the pictures, one of ``PLANAR``.
     """
 
-    def __init__(self, width: int, height: int, rows: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        rows: int,
+        format_: PixelFormat = PixelFormat.I420,
+    ) -> None:
         self._width, self._height, self._rows = width, height, rows
-        memory: Image = np.zeros((rows * 3 // 2, width), np.uint8)
-        half = rows * width // 4
-        chroma = memory[rows:].reshape(2, half).reshape(2, rows // 2, width // 2)
-        self._planes = (memory[:rows], chroma[0], chroma[1])
-        # Shares the memory: what is copied into the planes is what is converted.
-        self._band = VideoFrame.from_numpy_buffer(memory, "yuv420p")
+        across, self._down = CHROMA_STEPS[format_]
+        self._band = VideoFrame(width, rows, _PLANAR[format_])
+        # Views of the frame's memory: what is copied here is what is converted.
+        self._planes = [
+            np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)[
+                :, :columns
+            ]
+            for plane, columns in zip(
+                self._band.planes, (width, *[width // across] * 2), strict=True
+            )
+        ]
         self._reformatter = VideoReformatter()
 
     def render(self, picture: Picture, dst: Image, order: ColorOrder) -> None:
@@ -97,8 +117,9 @@ class Bands:
         self, picture: Picture, top: int, rows: int, order: ColorOrder
     ) -> Image:
         """(rows, width, 3) of the picture from row ``top`` on."""
+        steps = (1, self._down, self._down)
         for plane, source, step in zip(
-            self._planes, picture.planes, (1, 2, 2), strict=True
+            self._planes, picture.planes, steps, strict=True
         ):
             plane[: rows // step] = source[top // step : (top + rows) // step]
         # The flags of cv2.VideoCapture; for 4:2:0 they select swscale's fast path.

@@ -15,7 +15,7 @@ from edgepipe.models.card import Align, ColorOrder
 from edgepipe.pipeline.buffers import BufferRing
 from edgepipe.pipeline.frame import Frame, Picture, PixelFormat
 from edgepipe.stages.letterbox import Placement, letterbox_for
-from edgepipe.stages.planes import Image, Scratch, render
+from edgepipe.stages.planes import CHROMA_STEPS, Image, Scratch, render
 
 if TYPE_CHECKING:
     from edgepipe.stages.bands import Bands
@@ -29,7 +29,7 @@ class _Bench:
 
     def __init__(self, net_pixels: int) -> None:
         self._scratch = Scratch(net_pixels)
-        self._bands: dict[tuple[int, int, int], Bands | None] = {}
+        self._bands: dict[tuple[PixelFormat, int, int, int], Bands | None] = {}
 
     def render(self, picture: Picture, dst: Image, order: ColorOrder) -> None:
         """Scale the picture to fill ``dst``, in the cheapest way that is exact."""
@@ -40,18 +40,25 @@ class _Bench:
             render(picture, dst, order, self._scratch)
 
     def _bands_for(self, picture: Picture, out_height: int) -> "Bands | None":
-        if picture.format is not PixelFormat.I420:
+        format_, width, height = picture.format, picture.width, picture.height
+        if format_ not in CHROMA_STEPS:
             return None
-        size = (picture.width, picture.height, out_height)
-        if size not in self._bands:
-            # Only decoded video comes here, so PyAV is there and loaded already.
-            from edgepipe.stages.bands import Bands, band_rows
-
+        key = (format_, width, height, out_height)
+        if key not in self._bands:
             if len(self._bands) == _MOST_SIZES:
                 self._bands.clear()
-            rows = band_rows(*size)
-            self._bands[size] = None if rows is None else Bands(*size[:2], rows)
-        return self._bands[size]
+            self._bands[key] = _bands(format_, width, height, out_height)
+        return self._bands[key]
+
+
+def _bands(
+    format_: PixelFormat, width: int, height: int, out_height: int
+) -> "Bands | None":
+    # Almost all YUV is decoded video, for which PyAV is loaded already.
+    from edgepipe.stages.bands import PLANAR, Bands, band_rows
+
+    rows = band_rows(width, height, out_height) if format_ in PLANAR else None
+    return None if rows is None else Bands(width, height, rows, format_)
 
 
 class Convert:

@@ -19,6 +19,15 @@ _SWAPPED = {
     (PixelFormat.GRAY, ColorOrder.BGR): cv2.COLOR_GRAY2BGR,
 }
 """Packed formats that are not already in the order wanted."""
+CHROMA_STEPS = {
+    PixelFormat.I420: (2, 2),
+    PixelFormat.I422: (2, 1),
+    PixelFormat.I444: (1, 1),
+    PixelFormat.NV12: (2, 2),
+    PixelFormat.NV16: (2, 1),
+}
+"""Luma samples for each chroma sample, across and down."""
+_INTERLEAVED = frozenset({PixelFormat.NV12, PixelFormat.NV16})
 
 
 class Scratch:
@@ -48,7 +57,7 @@ def render(picture: Picture, dst: Image, order: ColorOrder, scratch: Scratch) ->
 
     ``dst`` may be a window of a larger array. ``scratch`` must have room for ``dst``.
     """
-    if picture.format in (PixelFormat.I420, PixelFormat.NV12):
+    if picture.format in CHROMA_STEPS:
         _render_yuv(picture, dst, order, scratch)
     else:
         _render_packed(picture, dst, order, scratch)
@@ -76,7 +85,7 @@ def _render_yuv(
     luma = scratch.plane(0, width, height)
     _scale(picture.planes[0], luma)
     scaled: Sequence[Image]
-    if picture.format is PixelFormat.NV12:
+    if picture.format in _INTERLEAVED:
         chroma = scratch.plane(1, width, height, channels=2)
         _scale_chroma(picture, picture.planes[1], chroma)
         scaled = (luma, chroma)
@@ -95,17 +104,19 @@ def _scale(source: Image, dst: Image) -> None:
 
 
 def _scale_chroma(picture: Picture, source: Image, dst: Image) -> None:
-    """Scale a half-size plane onto the luma's grid.
+    """Scale a chroma plane onto the luma's grid.
 
-    A chroma sample sits in the middle of its four luma samples, as swscale and cv2
-    assume too. With an odd size the chroma plane reaches half a luma pixel further
-    than the picture, and stretching it to fit would shift colours by up to that.
+    A chroma sample sits in the middle of its luma samples, as swscale and cv2 assume
+    too. With an odd size the chroma plane reaches half a luma pixel further than the
+    picture, and stretching it to fit would shift colours by up to that.
     """
-    if picture.width % 2 == 0 and picture.height % 2 == 0:
+    across, down = CHROMA_STEPS[picture.format]
+    if picture.width % across == 0 and picture.height % down == 0:
         _scale(source, dst)
         return
     height, width = dst.shape[:2]
-    step_x, step_y = picture.width / width / 2, picture.height / height / 2
+    step_x = picture.width / width / across
+    step_y = picture.height / height / down
     to_source = np.array(
         [[step_x, 0, step_x / 2 - 0.5], [0, step_y, step_y / 2 - 0.5]], np.float64
     )

@@ -9,10 +9,14 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from edgepipe.pipeline.source import DamagedError
+from edgepipe.stages.sources.exif import exif_orientation
+from edgepipe.stages.sources.orientation import of_exif
 from edgepipe.stages.sources.recording import Recording, VideoPacket
 
 MOST_WAITING = 512
 """Packets kept for a caller who does not decode. Beyond it the oldest are given up."""
+_HEAD_BYTES = 70_000
+"""Of a JPEG, within which its EXIF data ends: one segment has at most 65 535."""
 
 
 class Key(NamedTuple):
@@ -151,7 +155,13 @@ class Decoder:
                 1  # without stamps to go by, only counting tells frames apart
             )
             return True
+        turned = packet is not None and recording.codec == "mjpeg"
         for frame in frames:
+            if packet is not None and turned:
+                # PyAV passes on the angle only, and not whether it is a mirror image.
+                number = exif_orientation(bytes(memoryview(packet)[:_HEAD_BYTES]))
+                if number != 1:
+                    frame.opaque = of_exif(number)
             self._decoded.append((self._key_of(frame, key.reading), frame))
         return True
 

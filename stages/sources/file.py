@@ -76,11 +76,12 @@ class FileSource:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was assumed, not believed or repaired so far, one line each."""
+        known = (*self._assumed, *self._pictures.notes)
         repaired = self._timeline.repaired
         if not repaired:
-            return tuple(self._assumed)
+            return known
         words = f"{repaired} time stamps did not rise and were moved up"
-        return (*self._assumed, words)
+        return (*known, words)
 
     @property
     def end_state(self) -> tuple[str, str]:

@@ -3,14 +3,11 @@
 import re
 from pathlib import Path
 
-import cv2
-import numpy as np
-from numpy.typing import NDArray
-
 from edgepipe.errors import InputError
-from edgepipe.pipeline.frame import Picture, PixelFormat
+from edgepipe.pipeline.frame import Picture
 from edgepipe.pipeline.source import Arrival, DamagedError, SourceInfo
 from edgepipe.stages.sources.open import IMAGE_SUFFIXES
+from edgepipe.stages.sources.stills import read_still
 
 ASSUMED_FPS = 25.0
 """Rate at which images are shown when nobody says."""
@@ -20,7 +17,7 @@ class FolderSource:
     """Shows images in the natural order of their names, so that 2 comes before 10.
 
     Sizes may differ from image to image; the size in ``info`` is that of the first
-    that can be read. Images are 8-bit BGR afterwards, upright, without alpha.
+    that can be read.
 
     Attributes:
         warnings: What was assumed, one line each.
@@ -39,8 +36,8 @@ class FolderSource:
         first = self._first_readable(uri)
         self._info = SourceInfo(
             uri,
-            width=first.shape[1],
-            height=first.shape[0],
+            width=first.width,
+            height=first.height,
             fps=self._rate,
             codec="image",
             live=False,
@@ -67,21 +64,19 @@ class FolderSource:
     def decode(self, index: int) -> Picture:
         """Read and decode one image; others are not touched."""
         path = self._paths[index % len(self._paths)]
-        image = _read(path)
-        if image is None:
+        picture = read_still(path)
+        if picture is None:
             raise DamagedError(f"{path}: cannot be read as an image")
-        height, width = image.shape[:2]
-        image.flags.writeable = False
-        return Picture(PixelFormat.BGR, (image,), width, height)
+        return picture
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _first_readable(self, uri: str) -> NDArray[np.uint8]:
+    def _first_readable(self, uri: str) -> Picture:
         for path in self._paths:
-            image = _read(path)
-            if image is not None:
-                return image
+            picture = read_still(path)
+            if picture is not None:
+                return picture
         raise InputError(f"{uri}: none of {len(self._paths)} images can be read")
 
 
@@ -101,17 +96,3 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     """Sorts runs of digits by value; the name itself settles ties (1 and 01)."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name.casefold())
     return [(int(p), "") if p[0].isdecimal() else (-1, p) for p in parts], name
-
-
-def _read(path: Path) -> NDArray[np.uint8] | None:
-    """The image as upright 8-bit BGR, None if it is not one."""
-    try:
-        data = np.fromfile(path, np.uint8)
-    except OSError:
-        return None
-    try:
-        # cv2.imread would mangle names that are not UTF-8.
-        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
-    except cv2.error:
-        return None
-    return None if image is None else np.asarray(image, np.uint8)

@@ -12,11 +12,12 @@ from edgepipe.models.card import Align, ColorOrder
 from edgepipe.pipeline.buffers import BufferRing
 from edgepipe.pipeline.frame import ColorMatrix, Frame, Picture, PixelFormat
 from edgepipe.stages.convert import Convert, to_bgr
+from edgepipe.stages.planes import CHROMA_STEPS
 from edgepipe.stages.sources.open import open_source
 
 Image = NDArray[np.uint8]
 PAD = (1, 2, 3)
-YUV = (PixelFormat.I420, PixelFormat.NV12)
+YUV = tuple(CHROMA_STEPS)
 YUV_FROM_BGR = np.array(
     [
         [0.0979, 0.5041, 0.2568, 16],
@@ -38,12 +39,14 @@ def picture_of(bgr: Image, format_: PixelFormat) -> Picture:
         gray = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), np.uint8)
         return Picture(format_, (gray,), width, height)
     yuv = np.asarray(cv2.transform(bgr, YUV_FROM_BGR), np.uint8)
-    even = np.pad(yuv, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-    half = (even.shape[1] // 2, even.shape[0] // 2)
-    chroma = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+    across, down = CHROMA_STEPS[format_]
+    margin = ((0, -height % down), (0, -width % across), (0, 0))
+    whole = np.pad(yuv, margin, mode="edge")
+    size = (whole.shape[1] // across, whole.shape[0] // down)
+    chroma = np.asarray(cv2.resize(whole, size, interpolation=cv2.INTER_AREA), np.uint8)
     chroma = np.ascontiguousarray(chroma[..., 1:])
     luma = np.ascontiguousarray(yuv[..., 0])
-    if format_ is PixelFormat.NV12:
+    if format_ in (PixelFormat.NV12, PixelFormat.NV16):
         return Picture(format_, (luma, chroma), width, height)
     u, v = (np.ascontiguousarray(chroma[..., k]) for k in (0, 1))
     return Picture(format_, (luma, u, v), width, height)

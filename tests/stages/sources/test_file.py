@@ -160,8 +160,8 @@ def test_a_recording_made_with_a_turned_camera_is_shown_upright(
 @pytest.mark.parametrize(
     ("pix_fmt", "becomes"),
     [
-        ("yuv422p", PixelFormat.I420),
-        ("yuv444p", PixelFormat.I420),
+        ("yuv422p", PixelFormat.I422),
+        ("yuv444p", PixelFormat.I444),
         ("gray", PixelFormat.GRAY),
         ("bgra", PixelFormat.BGR),
         ("gray16le", PixelFormat.GRAY),

@@ -1,0 +1,101 @@
+"""Stills of every depth, number of channels and kind of ink."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgepipe.pipeline.frame import PixelFormat
+from edgepipe.stages.convert import to_bgr
+from edgepipe.stages.sources.stills import decode_still, eight_bits, read_still
+
+
+def png(image: NDArray[Any]) -> bytes:
+    return cv2.imencode(".png", image)[1].tobytes()
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_black_grey_and_white_stay_what_they_are(
+    channels: int, dtype: type[np.uint8] | type[np.uint16]
+) -> None:
+    top = np.iinfo(dtype).max
+    levels = np.array([0, top // 2, top], dtype)
+    image = np.repeat(levels[None, :, None], channels, axis=2)
+    picture = decode_still(png(image))
+    assert picture is not None
+    assert (picture.width, picture.height) == (3, 1)
+    assert picture.format is (PixelFormat.GRAY if channels == 1 else PixelFormat.BGR)
+    seen = to_bgr(picture)[0].astype(int)
+    assert np.abs(seen - [[0] * 3, [127.5] * 3, [255] * 3]).max() <= 0.5
+
+
+def test_transparent_pixels_have_the_colour_that_was_stored() -> None:
+    image = np.full((4, 4, 4), (30, 90, 200, 0), np.uint8)
+    picture = decode_still(png(image))
+    assert picture is not None
+    assert (to_bgr(picture) == (30, 90, 200)).all()
+
+
+def test_floating_point_is_read_as_zero_to_one() -> None:
+    values = np.array([[np.nan, -1, 0.5, 1, np.inf]], np.float32)
+    found = eight_bits(values)
+    assert found is not None
+    assert found.tolist() == [[0, 0, 128, 255, 255]]
+    picture = decode_still(cv2.imencode(".tiff", values[:, 2:4])[1].tobytes())
+    assert picture is not None
+    assert picture.planes[0].tolist() == [[128, 255]]
+
+
+def test_whole_numbers_of_unknown_meaning_are_refused() -> None:
+    assert eight_bits(np.zeros((2, 2), np.int32)) is None
+
+
+def cmyk(*, mark: bool) -> bytes:
+    """A JPEG of 8 x 8 pixels of four inks, all zeros as stored, without compression.
+
+    Quantisation 1, one DC coefficient of -1024 each: the lowest sample value.
+    """
+    dqt = b"\xff\xdb" + struct.pack(">H", 67) + b"\0" + b"\1" * 64
+    parts = b"".join(bytes([k, 0x11, 0]) for k in range(1, 5))
+    sof = b"\xff\xc0" + struct.pack(">HBHHB", 20, 8, 8, 8, 4) + parts
+    # One code of one bit each: a DC difference of 11 bits, and the end of the block.
+    dc = b"\xff\xc4" + struct.pack(">HB", 20, 0x00) + b"\1" + bytes(15) + b"\x0b"
+    ac = b"\xff\xc4" + struct.pack(">HB", 20, 0x10) + b"\1" + bytes(15) + b"\0"
+    picks = b"".join(bytes([k, 0]) for k in range(1, 5))
+    sos = b"\xff\xda" + struct.pack(">HB", 14, 4) + picks + b"\0\x3f\0"
+    bits = ("0" + f"{1023:011b}" + "0") * 4  # -1024 = 1023 - 2047
+    bits += "1" * (-len(bits) % 8)
+    body = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+    adobe = b"\xff\xee" + struct.pack(">H", 14) + b"Adobe\0\x64" + bytes(5)
+    return (
+        b"\xff\xd8"
+        + (adobe if mark else b"")
+        + dqt
+        + sof
+        + dc
+        + ac
+        + sos
+        + body
+        + (b"\xff\xd9")
+    )
+
+
+def test_inks_that_adobe_stored_as_missing_are_dark() -> None:
+    picture = decode_still(cmyk(mark=True))
+    assert picture is not None
+    assert to_bgr(picture).max() <= 3
+
+
+def test_inks_of_an_unknown_kind_are_refused_and_not_shown_as_a_negative() -> None:
+    assert decode_still(cmyk(mark=False)) is None
+
+
+def test_what_is_no_image_is_none(tmp_path: Path) -> None:
+    assert read_still(tmp_path / "missing.png") is None
+    assert decode_still(b"") is None
+    assert decode_still(b"\x89PNG\r\n\x1a\n and nothing") is None
