@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from edgepipe.pipeline.frame import Picture, PixelFormat
 from edgepipe.stages.convert import to_bgr
 from edgepipe.stages.crop import crop
+from edgepipe.stages.planes import CHROMA_STEPS
 
-SUBSAMPLED = {PixelFormat.I420, PixelFormat.NV12}
 edge = st.floats(-10, 40)
 
 
@@ -23,12 +23,15 @@ def make(format_: PixelFormat, width: int = 24, height: int = 18) -> Picture:
     def plane(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
         return random.integers(16, 236, shape).astype(np.uint8)
 
-    half = (height + 1) // 2, (width + 1) // 2
-    planes = {
-        PixelFormat.I420: (plane(height, width), plane(*half), plane(*half)),
-        PixelFormat.NV12: (plane(height, width), plane(*half, 2)),
-        PixelFormat.GRAY: (plane(height, width),),
-    }.get(format_, (plane(height, width, 3),))
+    if format_ not in CHROMA_STEPS:
+        shape = (height, width) if format_ is PixelFormat.GRAY else (height, width, 3)
+        return Picture(format_, (plane(*shape),), width, height)
+    across, down = CHROMA_STEPS[format_]
+    small = -(-height // down), -(-width // across)
+    luma = plane(height, width)
+    if format_ in (PixelFormat.NV12, PixelFormat.NV16):
+        return Picture(format_, (luma, plane(*small, 2)), width, height)
+    planes = (luma, plane(*small), plane(*small))
     return Picture(format_, planes, width, height)
 
 
@@ -51,24 +54,24 @@ def test_every_pixel_of_a_box_is_there_and_is_the_same(
         assert part is None
         return
     assert part is not None
-    step = 2 if format_ in SUBSAMPLED else 1
-    left, top = left // step * step, top // step * step
+    across, down = CHROMA_STEPS.get(format_, (1, 1))
+    left, top = left // across * across, top // down * down
     assert (part.width, part.height) == (right - left, bottom - top)
     assert np.shares_memory(part.planes[0], picture.planes[0])
     np.testing.assert_array_equal(
         part.planes[0], picture.planes[0][top:bottom, left:right]
     )
-    if step == 1 or even(*size, part.width, part.height):
+    if across == down == 1 or even(*size, part.width, part.height):
         # Between two chroma samples colour is blended: at the cut one has gone.
         inner = (
-            slice(step - 1, part.height + 1 - step),
-            slice(step - 1, 1 - step or None),
+            slice(down - 1, part.height + 1 - down),
+            slice(across - 1, part.width + 1 - across),
         )
         whole = to_bgr(picture)[top:bottom, left:right]
         np.testing.assert_array_equal(to_bgr(part)[inner], whole[inner])
 
 
-@pytest.mark.parametrize("format_", sorted(SUBSAMPLED, key=str))
+@pytest.mark.parametrize("format_", CHROMA_STEPS)
 @pytest.mark.parametrize("size", [(4, 4), (5, 7), (6, 3), (1, 1)])
 def test_colours_stay_with_their_pixels(
     format_: PixelFormat, size: tuple[int, int]
@@ -77,11 +80,12 @@ def test_colours_stay_with_their_pixels(
     picture = make(format_, 24, 18)
     width, height = size
     rows, columns = slice(6, 6 + height), slice(8, 8 + width)
-    half_rows = slice(3, 3 + (height + 1) // 2)
-    half_columns = slice(4, 4 + (width + 1) // 2)
+    across, down = CHROMA_STEPS[format_]
+    chroma_rows = slice(6 // down, 6 // down - -height // down)
+    chroma_columns = slice(8 // across, 8 // across - -width // across)
     picture.planes[0][rows, columns] = 90
     for number, plane in enumerate(picture.planes[1:]):
-        plane[half_rows, half_columns] = (
+        plane[chroma_rows, chroma_columns] = (
             (60, 200)[number] if plane.ndim == 2 else (60, 200)
         )
     part = crop(picture, (8, 6, 8 + width, 6 + height))
