@@ -187,28 +187,23 @@ class Dispatcher:
         entries: list[Entry] = []
         doomed: list[FrameState] = []
         freshest = self._policy.order is by_freshness
+        sheds = self._policy.shed is Shed.DOOMED
         for frame in resource.ready:
             stream = frame.stream
             if frame.rung != stream.rung and frame.step <= stream.varies_at:
                 follow(frame)
-            if self.is_doomed(frame, now_ns):
-                doomed.append(frame)
-                continue
-            own_ns = after_ns = 0
-            frame.held_by = None
-            step = frame.step
-            places = stream.places
-            for cost in frame.costs[step:]:
-                if places[step] is resource:
-                    own_ns += cost.alone.plan_ns
-                else:
-                    after_ns += cost.alone.plan_ns
-                    if not places[step].free:
-                        wait_ns = forecast.wait_ns(places[step], frame, now_ns + own_ns)
-                        if wait_ns:
-                            after_ns += wait_ns
-                            frame.held_by = places[step]
-                step += 1
+            held_by = frame.held_by
+            needed_ns, own_ns, after_ns = _times_left(frame, resource, now_ns)
+            # Whoever has the time that it needs is not given up, by any rule.
+            if frame.deadline_ns - now_ns < needed_ns or not sheds:
+                if self.is_doomed(frame, now_ns):
+                    frame.held_by = held_by
+                    doomed.append(frame)
+                    continue
+                # It may be on another rung now.
+                _, own_ns, after_ns = _times_left(frame, resource, now_ns)
+            else:
+                frame.needed_ns = needed_ns
             local_ns, order = frame.deadline_ns - after_ns, frame.arrival
             if frame.is_probe:
                 local_ns = -FOREVER_NS
@@ -301,6 +296,34 @@ class Dispatcher:
             members.append(entry.frame)
             nearest_ns, others = local_ns, rest
         return members
+
+
+def _times_left(
+    frame: FrameState, resource: ResourceState, now_ns: int
+) -> tuple[int, int, int]:
+    """Least time that the frame needs to its end, and what is planned for it.
+
+    The plan: all its steps on the resource, and everything after them, waiting at
+    resources that are busy included. Says by ``held_by`` where it would wait.
+    """
+    needed_ns = own_ns = after_ns = 0
+    frame.held_by = None
+    step, places = frame.step, frame.stream.places
+    for cost in frame.costs[step:]:
+        times = cost.alone
+        needed_ns += times.shed_ns
+        place = places[step]
+        if place is resource:
+            own_ns += times.plan_ns
+        else:
+            after_ns += times.plan_ns
+            if not place.free:
+                wait_ns = forecast.wait_ns(place, frame, now_ns + own_ns)
+                if wait_ns:
+                    after_ns += wait_ns
+                    frame.held_by = place
+        step += 1
+    return needed_ns, own_ns, after_ns
 
 
 def _surest_first(
