@@ -46,7 +46,8 @@ class SourceConfig(Section):
     """Where a stream's frames come from."""
 
     uri: Annotated[str, text()] = Field(
-        description="What to open: the path of a file or folder, `sample:NAME` or"
+        description="What to open: the path of a file or folder, `sample:NAME`,"
+        " `mcap:PATH?topic=NAME`, `bag:PATH?topic=NAME` or"
         " `synthetic:?seed=1&width=320&height=192&fps=30`. A relative path is relative"
         " to the directory in which edgepipe was started."
     )

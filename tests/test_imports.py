@@ -16,10 +16,12 @@ FOLDERS = ("pipeline", "stages", "models", "scheduler", "telemetry", "configs")
 HOMES = {
     "av": {"stages"},
     "cv2": {"stages"},
+    "mcap": {"stages"},
     "onnx": set[str](),
     "onnxruntime": {"models"},
     "openvino": {"models"},
     "pyarrow": {"telemetry"},
+    "rosbags": {"stages"},
     "scipy": {"stages"},
     "skvideo": set[str](),
     "torch": set[str](),

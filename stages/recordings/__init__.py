@@ -1,0 +1,1 @@
+"""Recordings as robots make them: MCAP and ROS bags, read and written."""

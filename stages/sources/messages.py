@@ -1,0 +1,370 @@
+"""One topic of a recording in a robot's format as a source."""
+
+from collections import deque
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice, pairwise
+from statistics import median_low
+from threading import Lock
+from typing import NamedTuple
+
+from av.error import FFmpegError
+
+from edgepipe.errors import InputError
+from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.source import (
+    Arrival,
+    DamagedError,
+    EventKind,
+    SourceEvent,
+    SourceInfo,
+)
+from edgepipe.stages.recordings.image_messages import RAW, STILL, ImageMessage
+from edgepipe.stages.recordings.key_frames import is_key
+from edgepipe.stages.recordings.packet_codec import CODEC, PacketCodec
+from edgepipe.stages.recordings.raw_images import picture_of
+from edgepipe.stages.recordings.recorded import Damage, Recorded, Topic
+from edgepipe.stages.sources.decoder import Decoder, Key
+from edgepipe.stages.sources.order import PresentationOrder
+from edgepipe.stages.sources.pictures import PictureMaker
+from edgepipe.stages.sources.recording import ASSUMED_FPS
+from edgepipe.stages.sources.stamps import Stamped, Stamps
+from edgepipe.stages.sources.timeline import Timeline
+
+PROBE_MESSAGES = 250
+"""Messages that are looked at before the first frame is asked for."""
+MOST_STILLS_BYTES = 64 << 20
+"""Of images that wait to be decoded; beyond it the oldest are given up."""
+HEADER, LOG = "header", "log"
+STAMPS = "edgepipe.stamps"
+"""Key of a channel's metadata: which stamps its writer says are to be used."""
+
+_SECOND = 10**9
+_NEVER_SHOWN = "the message is not what it should be"
+
+
+class TopicOptions(NamedTuple):
+    """How a topic is to be read."""
+
+    loop: bool = False
+    fps: float | None = None
+    """Between frames, for a gap to be told from a pause, until the stamps show it."""
+    decode_threads: int = 1
+    stamps: str | None = None
+    """HEADER, LOG, or None: the better ones."""
+    zero_ns: int | None = None
+    """The stamp that is media time 0; None: that of the first frame."""
+
+
+class _Message(NamedTuple):
+    """A message with the stamps that were chosen."""
+
+    image: ImageMessage
+    pts: int
+    dts: int | None
+
+
+class MessageSource:
+    """Reads ahead message by message; decodes what is asked for.
+
+    It owns the recording and closes it.
+
+    Raises:
+        InputError: There is no picture in the topic.
+    """
+
+    def __init__(
+        self,
+        recorded: Recorded,
+        topic: Topic,
+        uri: str,
+        options: TopicOptions,
+        input_hash: str | None = None,
+    ) -> None:
+        self._recorded, self._topic, self._options = recorded, topic, options
+        parser = topic.parser
+        assert parser is not None
+        self._parse = parser
+        self._still_codec = topic.metadata.get(CODEC, "")
+        self._pictures = PictureMaker()
+        self._codec: PacketCodec | None = None
+        self._notes: list[str] = []
+        probe = self._probe()
+        self._stamps_from, self._is_reordered = self._choose_stamps(probe)
+        first = self._first_picture(uri, probe)
+        frame_ns, fps = self._rate(probe)
+        self._frame_ns = frame_ns
+        self._info = SourceInfo(
+            uri=uri,
+            width=first.width,
+            height=first.height,
+            fps=fps,
+            codec=self._codec_name(probe),
+            live=False,
+            input_hash=input_hash,
+        )
+        self._codec = None
+        self._decoder = Decoder(self._read_for_decoder)
+        self._reading = Lock()
+        self._stills: deque[tuple[int, ImageMessage]] = deque()
+        self._stills_bytes = 0
+        self._lost: deque[tuple[int, str]] = deque(maxlen=1024)
+        self._ready: deque[Arrival | SourceEvent] = deque()
+        self._index = 0
+        self._lap = 0
+        self._ended = False
+        self._timeline = Timeline(Fraction(1), frame_ns, options.zero_ns)
+        self._begin_reading()
+
+    @property
+    def info(self) -> SourceInfo:
+        """Size of the first picture, rate and codec."""
+        return self._info
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Which stamps are used and why, and what was repaired so far."""
+        repaired = self._timeline.repaired
+        words = (f"{repaired} time stamps did not rise and were moved up",)
+        return (*self._notes, *(words if repaired else ()))
+
+    @property
+    def end_state(self) -> tuple[str, str]:
+        """``truncated`` if the recording was cut off."""
+        return self._recorded.end_state
+
+    def next_arrival(self) -> Arrival | SourceEvent | None:
+        """The next frame in presentation order; does not decode it."""
+        self._decoder.make_room()
+        with self._reading:
+            while not self._ready and self._read():
+                pass
+            return self._ready.popleft() if self._ready else None
+
+    def decode(self, index: int) -> Picture:
+        """Decode the frame of that arrival."""
+        with self._reading:
+            why, still = self._lost_reason(index), self._still(index)
+        if why:
+            raise DamagedError(why)
+        if still is not None:
+            return picture_of(still)
+        return self._pictures.picture(self._decoder.frame(index))
+
+    def close(self) -> None:
+        """Close the recording."""
+        with self._reading:
+            self._ended = True
+            self._recorded.close()
+
+    # --- opening ----------------------------------------------------------------------
+
+    def _images(self) -> Iterator[tuple[int, ImageMessage] | str]:
+        """Log time and image of each message, or why there is none."""
+        for message in self._recorded.messages(self._topic.name):
+            if isinstance(message, Damage):
+                yield message.detail
+                continue
+            try:
+                image = self._parse(message.data)
+            except (ValueError, KeyError) as error:
+                yield f"{_NEVER_SHOWN}: {error}"
+                continue
+            if image.format == STILL and self._still_codec:
+                image = image._replace(format=self._still_codec, is_key=True)
+            yield message.log_ns, image
+
+    def _probe(self) -> list[tuple[int, ImageMessage]]:
+        looked_at = islice(self._images(), PROBE_MESSAGES)
+        return [found for found in looked_at if not isinstance(found, str)]
+
+    def _choose_stamps(self, probe: list[tuple[int, ImageMessage]]) -> tuple[str, bool]:
+        """Which stamps to use, and whether they come in decoding order only."""
+        stamps = [image.stamp_ns for _, image in probe]
+        if STAMPS in self._topic.metadata:
+            # Written by edgepipe: the header says when, the log in which order.
+            return HEADER, True
+        wanted = self._options.stamps
+        rises = sum(b > a for a, b in pairwise(stamps))
+        falls = sum(b < a for a, b in pairwise(stamps))
+        rising = rises > 0.8 * (len(stamps) - 1)
+        # Where frames refer to later ones, stamps fall again and again, and yet no two
+        # are the same.
+        video = bool(probe) and probe[0][1].format not in (STILL, RAW)
+        reordered = video and falls > 0 and len(set(stamps)) == len(stamps)
+        usable = any(stamps) and (rising or reordered or len(stamps) == 1)
+        used = wanted or (HEADER if usable else LOG)
+        if used == HEADER:
+            self._notes.append("times are those of the message headers")
+            return HEADER, reordered
+        why = "as asked" if wanted else "the headers' do not rise or are zero"
+        self._notes.append(f"times are those of the recording, {why}")
+        return LOG, False
+
+    def _stamped(self, log_ns: int, image: ImageMessage) -> _Message:
+        if self._stamps_from == LOG:
+            return _Message(image, log_ns, log_ns)
+        if STAMPS in self._topic.metadata:
+            return _Message(image, image.stamp_ns, log_ns)
+        dts = None if self._is_reordered else image.stamp_ns
+        return _Message(image, image.stamp_ns, dts)
+
+    def _rate(self, probe: list[tuple[int, ImageMessage]]) -> tuple[int, float]:
+        """Nanoseconds between frames, and the rate."""
+        times = sorted(self._stamped(*each).pts for each in probe if each[1].shown)
+        steps = [b - a for a, b in pairwise(times) if b > a]
+        if steps:
+            usual = median_low(steps)
+            mean = (times[-1] - times[0]) / len(steps)
+            # The mean of a regular stream does not depend on how stamps are rounded.
+            near = 0.9 * usual < mean < 1.1 * usual
+            return usual, round(_SECOND / (mean if near else usual), 3)
+        if self._options.fps is None:
+            self._notes.append(f"too few frames to tell a rate: {ASSUMED_FPS:g} fps")
+        fps = self._options.fps or ASSUMED_FPS
+        return round(_SECOND / fps), fps
+
+    def _codec_name(self, probe: list[tuple[int, ImageMessage]]) -> str:
+        format_ = probe[0][1].format
+        return {STILL: "image", RAW: "raw"}.get(format_, format_)
+
+    def _first_picture(
+        self, uri: str, probe: list[tuple[int, ImageMessage]]
+    ) -> Picture:
+        """Decode one frame: only then it is sure that the topic can be used."""
+        why = "it has no messages that can be read"
+        begun = False
+        for log_ns, image in probe:
+            try:
+                if image.format in (STILL, RAW):
+                    return picture_of(image)
+                begun = begun or _is_key(image)
+                if not begun:
+                    why = "no key frame in it"
+                    continue
+                codec = self._codec_for(image)
+                packet = codec.packet(image.data, log_ns, log_ns, key=True)
+                for frame in codec.decode(packet):
+                    return self._pictures.picture(frame)
+            except DamagedError as error:
+                why = str(error)
+            except FFmpegError as error:
+                why = error.strerror or str(error)
+        if begun and self._codec is not None:
+            for frame in self._codec.decode(None):
+                return self._pictures.picture(frame)
+        raise InputError(f"{uri}: no picture in {self._topic.name}: {why}")
+
+    def _codec_for(self, image: ImageMessage) -> PacketCodec:
+        """The codec for a packet; another one when the format changes."""
+        if self._codec is None or self._codec.codec != image.format:
+            threads = self._options.decode_threads
+            self._codec = PacketCodec(image.format, threads, self._topic.metadata)
+        return self._codec
+
+    # --- reading, with the lock held --------------------------------------------------
+
+    def _read_for_decoder(self) -> bool:
+        with self._reading:
+            return self._read()
+
+    def _begin_reading(self) -> None:
+        self._reader = self._images()
+        self._order = PresentationOrder[tuple[Stamped, ImageMessage | str | None]]()
+        self._stamps = Stamps(None, _SECOND, self._frame_ns)
+        self._codec = None
+        self._needs_key = "no key frame came before it"
+        self._last_key = Key(self._lap, -1)
+        self._count = 0
+
+    def _read(self) -> bool:
+        """Take one message; False at the very end."""
+        if self._ended:
+            return False
+        found = next(self._reader, None)
+        if found is None:
+            self._settle(self._order.rest())
+            if self._codec is not None:
+                self._decoder.offer(self._codec, Key(self._lap, self._count), None)
+            self._ended = not self._options.loop or not self._index
+            if not self._ended:
+                self._lap += 1
+                self._timeline.begin_lap()
+                self._begin_reading()
+            return not self._ended
+        if isinstance(found, str):
+            self._ready.append(SourceEvent(EventKind.DAMAGE, found))
+            self._needs_key = f"what it refers to is lost: {found}"
+        else:
+            self._take(self._stamped(*found))
+        return True
+
+    def _take(self, message: _Message) -> None:
+        image = message.image
+        standing = image.format in (STILL, RAW)
+        key = standing or _is_key(image)
+        stamped = self._stamps.take(message.pts, message.dts, is_key=key)
+        self._count = stamped.pts
+        waiting: ImageMessage | str | None = image
+        if not standing:
+            waiting = self._offer(image, stamped, key=key)
+        if image.shown:
+            self._order.push(stamped.pts, stamped.dts, (stamped, waiting))
+        self._settle(self._order.settled())
+
+    def _offer(self, image: ImageMessage, stamped: Stamped, *, key: bool) -> str | None:
+        """Hand a packet to the decoder; return why it cannot be decoded."""
+        if self._needs_key and not key:
+            return self._needs_key
+        self._needs_key = ""
+        dts = stamped.pts if stamped.dts is None else stamped.dts
+        try:
+            codec = self._codec_for(image)
+        except DamagedError as error:
+            return str(error)
+        packet = codec.packet(image.data, stamped.pts, dts, key=key)
+        self._decoder.offer(codec, Key(self._lap, stamped.pts), packet)
+        return None
+
+    def _settle(
+        self, settled: Iterator[tuple[int, tuple[Stamped, ImageMessage | str | None]]]
+    ) -> None:
+        """Announce frames in presentation order."""
+        for stamp, (stamped, waiting) in settled:
+            pts_ns, events = self._timeline.place(stamped)
+            if waiting is None:
+                twin = self._last_key.twin + 1 if stamp == self._last_key.stamp else 0
+                self._last_key = Key(self._lap, stamp, twin)
+                self._decoder.announce(self._index, self._last_key)
+            elif isinstance(waiting, str):
+                self._lost.append((self._index, waiting))
+            else:
+                self._keep(waiting)
+            self._ready.extend(events)
+            self._ready.append(Arrival(self._index, pts_ns))
+            self._index += 1
+
+    def _keep(self, image: ImageMessage) -> None:
+        self._stills.append((self._index, image))
+        self._stills_bytes += len(image.data)
+        while self._stills_bytes > MOST_STILLS_BYTES and len(self._stills) > 1:
+            self._stills_bytes -= len(self._stills.popleft()[1].data)
+
+    def _still(self, index: int) -> ImageMessage | None:
+        while self._stills and self._stills[0][0] <= index:
+            kept, image = self._stills.popleft()
+            self._stills_bytes -= len(image.data)
+            if kept == index:
+                return image
+        return None
+
+    def _lost_reason(self, index: int) -> str:
+        while self._lost and self._lost[0][0] <= index:
+            lost, why = self._lost.popleft()
+            if lost == index:
+                return why
+        return ""
+
+
+def _is_key(image: ImageMessage) -> bool:
+    return is_key(image.format, image.data) if image.is_key is None else image.is_key
