@@ -61,7 +61,8 @@ class _Waiting(NamedTuple):
     recording: Coding
     key: Key
     packet: VideoPacket | None
-    """None at the end of the recording: the decoder gives what it still holds."""
+    """None where what follows needs nothing before it, and at the end of a recording:
+    the decoder gives what it still holds."""
 
 
 class Decoder:
@@ -84,7 +85,7 @@ class Decoder:
         self._last = Key(-1, 0)
 
     def offer(self, recording: Coding, key: Key, packet: VideoPacket | None) -> None:
-        """Add a packet in decoding order; None ends the recording."""
+        """Add a packet in decoding order; None ends the recording, or a part of it."""
         with self._handing_over:
             self._packets.append(_Waiting(recording, key, packet))
 
@@ -178,11 +179,12 @@ class Decoder:
         try:
             frames = recording.decode(packet)
         except FFmpegError:
-            self._count += (
-                1  # without stamps to go by, only counting tells frames apart
-            )
+            # Without stamps to go by, only counting tells frames apart.
+            self._count += 1
             return True
         turned = packet is not None and recording.codec == "mjpeg"
+        if packet is None:
+            recording.forget()  # or it would take nothing more
         for frame in frames:
             if packet is not None and turned:
                 # PyAV passes on the angle only, and not whether it is a mirror image.

@@ -10,7 +10,8 @@ from av.video.frame import VideoFrame
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import Picture
-from edgepipe.pipeline.source import Arrival, SourceEvent, SourceInfo
+from edgepipe.pipeline.source import Arrival, EventKind, SourceEvent, SourceInfo
+from edgepipe.stages.sources.completeness import missing_end
 from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.fingerprint import fingerprint
 from edgepipe.stages.sources.order import PresentationOrder
@@ -19,6 +20,8 @@ from edgepipe.stages.sources.recording import ASSUMED_FPS, Recording, VideoPacke
 from edgepipe.stages.sources.stamps import Stamped, Stamps
 from edgepipe.stages.sources.timeline import Timeline
 
+_SEAMS = (EventKind.DISCONTINUITY, EventKind.REGRESSION)
+"""Key frames with these may begin another recording that was joined to the first."""
 _PROBE_PACKETS = 250
 """Packets within which a file must show its first picture: ten seconds."""
 
@@ -92,7 +95,8 @@ class FileSource:
                 f"header announces"
             )
             return "truncated", detail
-        error = self._recording.read_error
+        recording = self._recording
+        error = recording.read_error or missing_end(self._path, recording.format)
         return ("truncated", error) if error else ("ended", "")
 
     def next_arrival(self) -> Arrival | SourceEvent | None:
@@ -207,6 +211,9 @@ class FileSource:
         key, settled_to = stamped.pts, stamped.dts
         if not recording.ordered:
             key = settled_to = count
+        if stamped.kind in _SEAMS and packet.is_keyframe:
+            # Decoders may lose what they still hold when another picture size begins.
+            self._decoder.offer(recording, Key(self._lap, key), None)
         self._decoder.offer(recording, Key(self._lap, key), packet)
         # Edit lists cut frames away that later ones still refer to.
         if packet.is_discard:

@@ -38,6 +38,7 @@ class Recording:
     """An open file with its demuxer and its decoder, which hold no frame yet.
 
     Attributes:
+        format: FFmpeg's name of the format.
         codec: Name of the decoder.
         intra_only: Whether every picture stands alone.
         time_base: Seconds per unit of a time stamp.
@@ -73,9 +74,9 @@ class Recording:
         self.time_base = self._stream.time_base or Fraction(1, 1000)
         self.announced = self._stream.frames
         self.stamped = self._is_stamped()
-        format_ = self._container.format.name
-        self.ordered = self.stamped and format_ not in _DECODING_STAMPS_ONLY
-        self.bits = _COUNTER_BITS.get(format_)
+        self.format = self._container.format.name
+        self.ordered = self.stamped and self.format not in _DECODING_STAMPS_ONLY
+        self.bits = _COUNTER_BITS.get(self.format)
         self.videos = sum(map(_is_video, self._container.streams.video))
         self.fps, self.absurd_fps = _nominal_fps(self._stream, self.stamped)
 

@@ -9,6 +9,7 @@ _NEAR_S = 60
 _FAR_S = 3600
 """A stamp that jumps forward by more, where recordings are often put one behind the
 other, begins a time of its own. Anything less is a pause, however long it seems."""
+_ZERO = "a time stamp was zero"
 
 
 class Stamped(NamedTuple):
@@ -50,6 +51,8 @@ class Stamps:
         self._doubted: int | None = None
         """The last one that was not."""
         self._turns = 0
+        self._ahead = 0
+        """By how much the last frame was shown after it was decoded."""
         self._dts = self._latest = 0
         """The last decoding and the latest presentation stamp that were given out."""
 
@@ -88,18 +91,25 @@ class Stamps:
             if right == self._dts and 0 < step <= self._second:  # the very next frame
                 self._frame = step
             return self._believe(pts, dts, max(right + step, self._dts))
+        if dts < raw <= pts <= raw + self._second:
+            # FFmpeg made it up, from a stamp that was wrong.
+            return Stamped(max(pts + right - raw, self._dts), self._dts, self._turns)
         doubted, self._doubted = self._doubted, dts
         if not dts and not pts and doubted is None:
-            return self._missing("a time stamp was zero")
+            return self._missing(_ZERO)
         agrees = doubted is not None and 0 < dts - doubted <= self._second
         if step > 0 or agrees or (is_key and step < -self._second and dts):
             return self._begin_anew(pts, dts, step)
         if not dts and not pts:
-            return self._missing("a time stamp was zero")
-        words = f"a time stamp went back by {-step / self._second:.3f} s"
-        return Stamped(
-            self._dts, self._dts, self._turns, EventKind.REGRESSION, words, -step
-        )
+            return self._missing(_ZERO)
+        words, kind = self._back(-step), EventKind.REGRESSION
+        # A key frame may begin something new: it follows all that was before.
+        shown = self._latest + 1 if is_key else self._dts + self._ahead
+        shown = max(shown, self._dts)
+        return Stamped(shown, self._dts, self._turns, kind, words, -step)
+
+    def _back(self, ticks: int) -> str:
+        return f"a time stamp went back by {ticks / self._second:.3f} s"
 
     def _step(self, step: int) -> tuple[int, int]:
         """The step as it was meant, and how often the counter ran over in it."""
@@ -112,9 +122,19 @@ class Stamps:
 
     def _believe(self, pts: int, dts: int, right: int) -> Stamped:
         self._believed = (dts, right)
-        ahead, turns = self._step(pts - dts)
+        ahead, _ = self._step(pts - dts)
+        if ahead < -self._second:
+            # FFmpeg made the decoding stamp up, and that is the better one.
+            shown = max(right + self._ahead, self._dts)
+            kind = EventKind.REGRESSION if pts else EventKind.DUPLICATE
+            words = self._back(-ahead) if pts else _ZERO
+            return Stamped(shown, right, self._turns, kind, words, -ahead)
+        self._ahead = ahead
+        turns = self._turns
+        if self._modulus:
+            turns += (dts + ahead) // self._modulus
         # Never before what may have been shown already.
-        return Stamped(max(right + ahead, self._dts), right, self._turns + turns)
+        return Stamped(max(right + ahead, self._dts), right, turns)
 
     def _missing(self, detail: str) -> Stamped:
         """Counts on from the stamp before."""

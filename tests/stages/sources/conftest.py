@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
@@ -11,9 +11,17 @@ import pytest
 from av.video.frame import VideoFrame
 
 from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.source import Arrival, DamagedError, Source, SourceEvent
 
 MakeClip = Callable[..., Path]
 STEP = 5
+ENCODERS = {
+    "libx264": {"crf": "5", "sc_threshold": "0"},
+    "libx265": {"crf": "5", "x265-params": "log-level=none"},
+    "libvpx": {"crf": "4", "b": "1M"},
+    "libvpx-vp9": {"crf": "4", "b": "0"},
+}
+"""Options with which flat frames keep their luma."""
 
 
 def flat_frame(level: int, width: int, height: int, pix_fmt: str) -> VideoFrame:
@@ -47,9 +55,12 @@ def make_clip(tmp_path: Path) -> MakeClip:
         b_frames: int = 0,
         stamps: Sequence[int] | None = None,
         options: dict[str, str] | None = None,
+        encoder: dict[str, str] | None = None,
         rotation: int = 0,
         marked: bool = False,
     ) -> Path:
+        if codec not in av.codecs_available:
+            pytest.skip(f"this FFmpeg cannot encode {codec}")
         path = tmp_path / name
         output: Any
         with av.open(str(path), "w", options=options or {}) as output:
@@ -60,7 +71,7 @@ def make_clip(tmp_path: Path) -> MakeClip:
                 stream.set_display_rotation(rotation)
             stream.codec_context.max_b_frames = b_frames
             stream.codec_context.gop_size = 6
-            stream.options = {"qmin": "1", "qmax": "1"}
+            stream.options = encoder or ENCODERS.get(codec, {"qmin": "1", "qmax": "1"})
             stream.codec_context.time_base = Fraction(1, 25)
             for k in range(frames):
                 frame = flat_frame(20 + STEP * k, *size, pix_fmt)
@@ -73,6 +84,41 @@ def make_clip(tmp_path: Path) -> MakeClip:
         return path
 
     return make
+
+
+class Played(NamedTuple):
+    """A source from its beginning to its end, or to as many frames as asked."""
+
+    numbers: list[int | None]
+    """What each picture shows; None for a damaged one."""
+    times_ms: list[float]
+    events: list[SourceEvent]
+    source: Source
+
+    @property
+    def kinds(self) -> list[tuple[str, float]]:
+        """Each event's kind, and the media time in milliseconds that it comes with."""
+        return [(e.kind.value, (e.pts_ns or 0) / 1e6) for e in self.events]
+
+
+def play(source: Source, most: int = 10_000) -> Played:
+    """Decode everything."""
+    played = Played([], [], [], source)
+    while len(played.times_ms) < most:
+        arrival = source.next_arrival()
+        if arrival is None:
+            break
+        if not isinstance(arrival, Arrival):
+            played.events.append(arrival)
+            continue
+        assert arrival.index == len(played.times_ms)
+        assert arrival.pts_ns is not None
+        played.times_ms.append(arrival.pts_ns / 1e6)
+        try:
+            played.numbers.append(number_of(source.decode(arrival.index)))
+        except DamagedError:
+            played.numbers.append(None)
+    return played
 
 
 def number_of(picture: Picture) -> int:

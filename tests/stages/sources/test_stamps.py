@@ -94,7 +94,7 @@ def test_one_stamp_that_goes_back_takes_the_place_of_the_one_before() -> None:
 def test_two_stamps_that_go_back_and_agree_begin_a_time_of_their_own() -> None:
     found = right(regular(SECOND, 10) + regular(SECOND, 10))
     assert kinds(found) == [(10, EventKind.REGRESSION), (11, EventKind.DISCONTINUITY)]
-    assert sorted(steps(found))[0] == 0
+    assert steps(found)[9] == 0
     assert steps(found)[10:] == [FRAME] * 9
 
 
