@@ -11,6 +11,7 @@ import yaml
 from edgepipe.configs.scalars import is_list, is_mapping, resolve
 from edgepipe.configs.schema import Config
 from edgepipe.configs.substitute import escape
+from edgepipe.telemetry.environment import hide_credentials
 
 _TEXT = "tag:yaml.org,2002:str"
 _NEVER_FOLD = 10**6
@@ -18,8 +19,14 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 
 
 def effective(config: Config) -> dict[str, Any]:
-    """JSON-able data with every default filled in; durations are text with units."""
-    return config.model_dump(mode="json", by_alias=True)
+    """JSON-able data with every default filled in; durations are text with units.
+
+    Passwords in addresses are blanked out: it is written into every run's folder.
+    """
+    data = config.model_dump(mode="json", by_alias=True)
+    for stream in data["streams"]:
+        stream["source"]["uri"] = hide_credentials(stream["source"]["uri"])
+    return data
 
 
 def sha256(data: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ OnMiss = Literal["drop", "deliver_late"]
 Overflow = Literal["block", "drop_oldest", "drop_newest"]
 Mode = Literal["all", "latest_only", "freshest_first"]
 Pace = Literal["realtime", "fast"]
+Transport = Literal["tcp", "udp"]
 Precision = Literal["int8", "fp32"]
 EngineChoice = Literal["auto", "openvino", "onnxruntime"]
 TrackerKind = Literal["iou", "none"]
@@ -47,9 +48,10 @@ class SourceConfig(Section):
 
     uri: Annotated[str, text()] = Field(
         description="What to open: the path of a file or folder, `sample:NAME`,"
-        " `mcap:PATH?topic=NAME`, `bag:PATH?topic=NAME` or"
-        " `synthetic:?seed=1&width=320&height=192&fps=30`. A relative path is relative"
-        " to the directory in which edgepipe was started."
+        " `mcap:PATH?topic=NAME`, `bag:PATH?topic=NAME`,"
+        " `synthetic:?seed=1&width=320&height=192&fps=30`, or a camera, `rtsp://…`"
+        " (docs/cameras.md). A relative path is relative to the directory in which"
+        " edgepipe was started."
     )
     loop: Annotated[bool, switch()] = Field(
         default=False, description="Begin again when a recording ends."
@@ -64,6 +66,69 @@ class SourceConfig(Section):
         default=None,
         description="Frames per second of an input without time stamps, such as a"
         " folder of images.",
+    )
+    transport: Annotated[Transport, choice(get_args(Transport))] = Field(
+        default="tcp",
+        description="Of an `rtsp:` camera: how its packets come. `udp` is a little"
+        " faster where nothing is lost on the way.",
+    )
+    trust_clock: Annotated[bool, switch()] = Field(
+        default=False,
+        description="Of an `rtsp:` camera: its clock and this machine's agree to"
+        " milliseconds, so the capture times that it reports are taken. Otherwise they"
+        " are worked out from when its frames come.",
+    )
+    required: Annotated[bool, switch()] = Field(
+        default=False,
+        description="Of a camera: end at once if there is no picture at the start."
+        " Otherwise it is tried again until there is.",
+    )
+    connect_timeout_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("5s"),
+        alias="connect_timeout",
+        description="Of a camera: longest time for opening it.",
+    )
+    start_timeout_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("10s"),
+        alias="start_timeout",
+        description="Of a camera: longest time from opening it to the first thing that"
+        " it sends.",
+    )
+    stall_after_ns: Annotated[int | None, or_null(duration())] = Field(
+        default=None,
+        alias="stall_after",
+        description="Of a camera: it has stalled when there is no picture for so long;"
+        " null: the time of three frames, and at least a second.",
+    )
+    reconnect_after_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("5s"),
+        alias="reconnect_after",
+        description="Of a camera: it is closed and opened again when it has sent"
+        " nothing for so long.",
+    )
+    frozen_after_ns: Annotated[int, duration(zero=True)] = Field(
+        default=units.duration_ns("10s"),
+        alias="frozen_after",
+        description="Of a camera: it is told when the same picture comes for so long."
+        " `0s`: it is not.",
+    )
+    retry_min_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("1s"),
+        alias="retry_min",
+        description="Of a camera that is lost: longest wait before it is tried again."
+        " It doubles with every try that fails; the wait is at random a half of it to"
+        " all of it.",
+    )
+    retry_max_ns: Annotated[int, duration()] = Field(
+        default=units.duration_ns("10s"),
+        alias="retry_max",
+        description="Of a camera that is lost: longest wait between two tries. A device"
+        " that is plugged in again is not waited for.",
+    )
+    retries: Annotated[int | None, or_null(whole(0, 1_000_000))] = Field(
+        default=None,
+        description="Of a camera: how often it is tried again in a row, without a"
+        " picture, before it is given up; null: no end.",
     )
 
 

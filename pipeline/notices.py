@@ -4,7 +4,7 @@ import logging
 from collections import Counter, deque
 from typing import NamedTuple
 
-from edgepipe.pipeline.source_events import SourceEvent
+from edgepipe.pipeline.source_events import EventKind, SourceEvent
 from edgepipe.scheduler.events import Admitted, Alarm, Refused, RungChanged
 
 log = logging.getLogger("edgepipe")
@@ -12,6 +12,12 @@ log = logging.getLogger("edgepipe")
 
 MOST_MOVES = 1000
 """Moves on ladders and events of sources that are kept with their times, the newest."""
+
+
+_WORRYING = frozenset(
+    {EventKind.STALLED, EventKind.FROZEN, EventKind.BACKING_OFF, EventKind.GONE}
+)
+"""Something outside is wrong, and somebody may have to go and look at it."""
 
 
 class RungMove(NamedTuple):
@@ -59,7 +65,8 @@ class Notices:
         self.source_events[key] += 1
         if self.source_events[key] == 1:
             words = f": {event.detail}" if event.detail else ""
-            log.info("stream %s: %s%s; more will only be counted", *key, words)
+            level = logging.WARNING if event.kind in _WORRYING else logging.INFO
+            log.log(level, "stream %s: %s%s; more will only be counted", *key, words)
 
     def take(
         self, notice: Alarm | RungChanged | Admitted | Refused, now_ns: int = 0

@@ -22,7 +22,7 @@ from edgepipe.pipeline.ledger import Account, Ledger
 from edgepipe.pipeline.notices import Befallen, Notices, RungMove
 from edgepipe.pipeline.placement import Placement
 from edgepipe.pipeline.pump import Pump
-from edgepipe.pipeline.source import Arrival
+from edgepipe.pipeline.source import Arrival, SourceStatus, Watchable
 from edgepipe.pipeline.source_events import SourceEvent
 from edgepipe.pipeline.streams import Depths, StreamPlan, StreamRun, Travelling
 from edgepipe.pipeline.timer import Timer
@@ -421,6 +421,16 @@ class Runtime:
         """The newest of what befell the sources, oldest first."""
         with self._lock:
             return list(self._notices.history)
+
+    @property
+    def source_statuses(self) -> dict[str, SourceStatus]:
+        """How the cameras are doing, by stream; recordings are missing."""
+        sources = {name: run.plan.source for name, run in self._streams.items()}
+        return {
+            name: source.status
+            for name, source in sources.items()
+            if isinstance(source, Watchable)
+        }
 
     @property
     def rung_changes(self) -> dict[tuple[str, str], int]:

@@ -1,7 +1,7 @@
 """What the pipeline expects of a source of frames."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from edgepipe.pipeline.frame import Picture
 from edgepipe.pipeline.source_events import EventKind, SourceEvent
@@ -14,6 +14,8 @@ __all__ = [
     "Source",
     "SourceEvent",
     "SourceInfo",
+    "SourceStatus",
+    "Watchable",
 ]
 
 
@@ -105,6 +107,31 @@ class Interruptible(Protocol):
 
         May be called by any thread, at any time and again.
         """
+        ...
+
+
+class SourceStatus(NamedTuple):
+    """How a camera is doing."""
+
+    state: str
+    """``connecting``, ``live``, ``stalled``, ``backing off``, ``gone`` or ``ended``."""
+    since_ns: int
+    """When it came into this state."""
+    pictured_ns: int | None
+    """When its newest usable frame came; None: none ever did."""
+    reconnects: int
+    """How often it was lost and came back."""
+    frozen: bool
+    """Whether it sends the same picture again and again."""
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A source that can tell how it is doing, as a camera can."""
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is doing at this moment; any thread may ask."""
         ...
 
 

@@ -65,9 +65,26 @@ def collect_environment(
     }
 
 
+_SECRET = re.compile(
+    r"((?<![a-z])(?:password|passwd|passwort|pass|pwd|psw|token|secret|auth|key"
+    r"|user|username|usr|login)=)[^&;/?#\s]+",
+    re.IGNORECASE,
+)
+"""A value that an address carries for those who know it."""
+
+
 def hide_credentials(text: str) -> str:
-    """The text with the user and password of every address blanked out."""
-    return re.sub(r"(\w://)[^/\s]*@", r"\1***@", text)
+    """The text with what lets somebody in blanked out of every address.
+
+    That is user and password before the host, and what stands behind a word such as
+    ``password=`` anywhere after it, as many cameras want it.
+    """
+    text = re.sub(r"(\w://)[^/\s]*@", r"\1***@", text)
+    return re.sub(r"\w://[^\s\"']+", _hide_values, text)
+
+
+def _hide_values(address: re.Match[str]) -> str:
+    return _SECRET.sub(r"\1***", address[0])
 
 
 def checkout_commit(checkout: Path) -> dict[str, Any]:

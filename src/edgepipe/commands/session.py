@@ -20,7 +20,7 @@ from edgepipe.configs.schema import Config, PromisesConfig, TelemetryConfig
 from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline.process import Housekeeping
 from edgepipe.telemetry.clock import MonotonicClock
-from edgepipe.telemetry.environment import collect_environment
+from edgepipe.telemetry.environment import collect_environment, hide_credentials
 from edgepipe.telemetry.frame_log import read_frames
 from edgepipe.telemetry.process import ProcessSampler
 from edgepipe.telemetry.recorder import Recorder
@@ -166,7 +166,7 @@ def _announce(request: Request, pipeline: Pipeline) -> None:
         f"{info.version.partition('-')[0]} ({info.chosen_because})",
     )
     for stream in request.loaded.config.streams:
-        _say(request, f"stream {stream.id}: {stream.source.uri}")
+        _say(request, f"stream {stream.id}: {hide_credentials(stream.source.uri)}")
         for branch in stream.branches:
             _say(request, f"stream {branch.id}: branch of {stream.id}")
 

@@ -52,7 +52,11 @@ def test_a_file_url_is_unquoted(make_clip: MakeClip) -> None:
         ("", "empty path: no such file or folder"),
         ("nowhere.mp4", "nowhere.mp4: no such file or folder"),
         ("/dev/null", "/dev/null: neither a file nor a folder"),
-        ("rtsp://camera/1", "rtsp://camera/1: rtsp: is not supported by this version"),
+        ("rtsp:///live", "rtsp:///live: expected rtsp://host:port/path"),
+        ("rtsp://u:secret@:554/live", "rtsp://***@:554/live: expected rtsp://host"),
+        ("rtsp://host:99999/live", "rtsp://host:99999/live: not an address"),
+        ("rtsp://host/a b", "an address has no blanks"),
+        ("rtmp://u:secret@host/live", "rtmp://***@host/live: unknown scheme rtmp:"),
         ("v4l2:///dev/video0", "v4l2: is not supported by this version"),
         (
             "http://host/a.mp4",

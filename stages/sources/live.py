@@ -1,0 +1,302 @@
+"""A camera as a source: a thread reads it, so that nobody who is slow can delay it."""
+
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from threading import Condition, Event, Lock, Thread
+
+import numpy as np
+
+from edgepipe.errors import InputError
+from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.source import Arrival, DamagedError, SourceInfo, SourceStatus
+from edgepipe.pipeline.source_events import EventKind, SourceEvent
+from edgepipe.stages.sources.backlog import Announced, Backlog, Taken, Waiting
+from edgepipe.stages.sources.camera import (
+    Camera,
+    CameraFacts,
+    Decoded,
+    Shot,
+    ShotDecoder,
+)
+from edgepipe.stages.sources.life import Life, Patience, State
+from edgepipe.stages.sources.live_reader import LiveReader
+from edgepipe.telemetry.clock import Clock, MonotonicClock
+
+MOST_READY = 4
+"""Frames that wait to be taken; beyond it the oldest are left out."""
+MOST_EVENTS = 32
+"""Events that wait to be taken; beyond it the oldest are forgotten."""
+_SOONEST_S = 0.05
+"""How soon the time is looked at again at most."""
+_REORDER_S = 0.25
+"""How long a decoder that reorders is given for the shots that follow."""
+_CLOSE_S = 1.0
+"""How long closing waits for the thread. One that a library still holds ends by itself
+when its time-out is over."""
+
+
+class LiveSource:
+    """One camera, opened and reopened for as long as it takes.
+
+    Args:
+        camera: What is opened.
+        info: What is known before it is: address and rate.
+        patience: How long it is waited for.
+        clock: The time.
+        dice: Spreads the tries of cameras that were lost at the same moment.
+        required: Raise if it cannot be opened at once.
+
+    Raises:
+        InputError: It is required, and there is no picture.
+    """
+
+    def __init__(
+        self,
+        camera: Camera,
+        info: SourceInfo,
+        patience: Patience,
+        clock: Clock | None = None,
+        dice: Random | None = None,
+        *,
+        required: bool = False,
+    ) -> None:
+        self._info = info
+        self._notes: tuple[str, ...] = ()
+        self._stop = Event()
+        self._changed = Condition()
+        self._ready: deque[Arrival | SourceEvent] = deque()
+        self._arrivals = 0
+        self._backlog = Backlog()
+        self._missed = 0
+        self._clock = clock or MonotonicClock()
+        self._life = Life(patience, dice or Random())
+        self._reader = LiveReader(camera, self._life, self._clock, self._stop, self)
+        self._decoding = Lock()
+        self._decoder: ShotDecoder | None = None
+        self._decoded: dict[int, Decoded] = {}
+        self._broken = ""
+        self._thread = Thread(target=self._run, name="edgepipe-camera", daemon=True)
+        self._has_ended = False
+        self._thread.start()
+        if required:
+            self._wait_for_picture()
+
+    # --- what the pipeline sees -------------------------------------------------------
+
+    @property
+    def info(self) -> SourceInfo:
+        """Size and codec are those of the newest connection; 0 before the first."""
+        return self._info
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What had to be assumed in the newest connection."""
+        return self._notes
+
+    @property
+    def status(self) -> SourceStatus:
+        """How the camera is doing."""
+        return self._reader.status()
+
+    @property
+    def end_state(self) -> tuple[str, str]:
+        """A camera has no end of its own."""
+        return "ended", ""
+
+    def next_arrival(self) -> Arrival | SourceEvent | None:
+        """Wait for the next frame or event; None when it was interrupted.
+
+        Raises:
+            InputError: The camera has been given up.
+        """
+        with self._changed:
+            while not self._stop.is_set():
+                if self._ready:
+                    return self._pop()
+                if self._has_ended:
+                    raise InputError(
+                        f"{self._info.uri}: given up: {self._reader.last_failure}"
+                    )
+                self._changed.release()
+                try:
+                    wake_ns = self._reader.tick()
+                finally:
+                    self._changed.acquire()
+                if not self._ready and not self._has_ended:
+                    self._changed.wait(self._seconds_to(wake_ns))
+        return None
+
+    def decode(self, index: int) -> Picture:
+        """The picture of that frame; older ones are decoded only if it needs them."""
+        with self._decoding:
+            with self._changed:
+                taken = self._backlog.take(index)
+            picture = self._decode(taken)
+        self._reader.looked(lambda: _digest(picture))
+        return picture
+
+    def interrupt(self) -> None:
+        """Make whoever waits for a frame come back, for good."""
+        self._stop.set()
+        self._reader.interrupt()
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let go of the camera."""
+        self.interrupt()
+        self._thread.join(_CLOSE_S)
+
+    # --- what the reader brings -------------------------------------------------------
+
+    def opened(self, facts: CameraFacts) -> None:
+        """A connection is open."""
+        self._notes = facts.notes
+        self._info = replace(
+            self._info,
+            width=facts.width,
+            height=facts.height,
+            fps=facts.fps or self._info.fps,
+            codec=facts.codec,
+        )
+
+    def keep(self, shot: Shot, decoder: ShotDecoder) -> Sequence[Announced]:
+        """Keep a shot until somebody wants it decoded."""
+        with self._changed:
+            frames = self._backlog.push(shot, decoder)
+            left_out = self._backlog.left_out if frames else 0
+            if left_out:
+                self._backlog.left_out = 0
+            self._changed.notify_all()
+        if left_out:
+            detail = f"{left_out} frames were not decoded in time"
+            self.tell(SourceEvent(EventKind.GAP, detail))
+        if shot.lost:
+            fps = self._info.fps
+            amount_ns = round(shot.lost * 1e9 / fps) if fps else 0
+            detail = f"the camera or the way from it lost {shot.lost} frames"
+            self.tell(SourceEvent(EventKind.GAP, detail, amount_ns=amount_ns))
+        return frames
+
+    def announce(self, frames: Sequence[Announced]) -> None:
+        """Frames can be asked for; the newest ones count."""
+        with self._changed:
+            for frame in frames:
+                if self._arrivals == MOST_READY:
+                    self._leave_out_oldest()
+                arrival = Arrival(frame.number, None, frame.captured_ns)
+                self._ready.append(arrival)
+                self._arrivals += 1
+            self._changed.notify_all()
+
+    def tell(self, event: SourceEvent) -> None:
+        """Something befell the camera."""
+        with self._changed:
+            if len(self._ready) - self._arrivals == MOST_EVENTS:
+                oldest = next(
+                    each for each in self._ready if isinstance(each, SourceEvent)
+                )
+                self._ready.remove(oldest)
+            self._ready.append(event)
+            self._changed.notify_all()
+
+    # --- in detail --------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._reader.run()
+        finally:
+            with self._changed:
+                self._has_ended = True
+                self._changed.notify_all()
+
+    def _wait_for_picture(self) -> None:
+        while self._life.state is State.CONNECTING:
+            self._reader.tick()
+            with self._changed:
+                self._changed.wait(_SOONEST_S)
+        if self._life.state is State.LIVE:
+            return
+        self.close()
+        raise InputError(f"{self._info.uri}: {self._reader.last_failure}")
+
+    def _pop(self) -> Arrival | SourceEvent:
+        if self._missed:
+            missed, self._missed = self._missed, 0
+            detail = f"{missed} frames were not taken in time"
+            return SourceEvent(EventKind.GAP, detail)
+        item = self._ready.popleft()
+        self._arrivals -= isinstance(item, Arrival)
+        return item
+
+    def _leave_out_oldest(self) -> None:
+        oldest = next(each for each in self._ready if isinstance(each, Arrival))
+        self._ready.remove(oldest)
+        self._arrivals -= 1
+        self._missed += 1
+
+    def _seconds_to(self, wake_ns: int | None) -> float | None:
+        if wake_ns is None:
+            return None
+        return max(_SOONEST_S, (wake_ns - self._clock.now_ns()) / 1e9)
+
+    def _decode(self, taken: Taken) -> Picture:
+        """Feed the decoder until the wanted picture comes out."""
+        if not taken.is_reordered:
+            for old in [tag for tag in self._decoded if tag < taken.tag]:
+                del self._decoded[old]
+        for number, waiting in enumerate(taken.shots):
+            self._feed(waiting, jumped=taken.jumped and number == 0)
+        while taken.tag not in self._decoded and taken.is_reordered:
+            following = self._following()
+            if following is None:
+                break
+            self._feed(following, jumped=False)
+        found = self._decoded.pop(taken.tag, None)
+        while len(self._decoded) > MOST_READY * 4:
+            del self._decoded[next(iter(self._decoded))]
+        if found is not None and not found.is_damaged:
+            return found.picture
+        raise DamagedError(self._broken or "the decoder gave no picture for this frame")
+
+    def _following(self) -> Waiting | None:
+        with self._changed:
+            following = self._backlog.take_next()
+            if following is None and self._changed.wait(_REORDER_S):
+                following = self._backlog.take_next()
+            return following
+
+    def _feed(self, waiting: Waiting, *, jumped: bool) -> None:
+        shot = waiting.shot
+        if waiting.decoder is not self._decoder:
+            self._decoder, self._broken = waiting.decoder, ""
+            self._decoded.clear()
+        elif jumped:
+            waiting.decoder.forget()
+            self._decoded.clear()
+        if shot.is_key:
+            self._broken = ""
+        if shot.damage:
+            self._break(shot.damage)
+        try:
+            pictures = waiting.decoder.feed(waiting.tag, shot.payload)
+        except DamagedError as error:
+            self._break(str(error))
+            return
+        for each in pictures:
+            if each.is_damaged:
+                self._break("the decoder reports damage")
+            is_damaged = each.is_damaged or bool(self._broken)
+            self._decoded[each.tag] = replace(each, is_damaged=is_damaged)
+
+    def _break(self, why: str) -> None:
+        """What follows may refer to what is damaged, up to the next key frame."""
+        self._broken = f"{why}; damaged until the next key frame"
+
+
+def _digest(picture: Picture) -> int:
+    """Differs, as good as surely, when any brightness in the picture does."""
+    return zlib.crc32(np.ascontiguousarray(picture.planes[0]).data)

@@ -1,0 +1,288 @@
+"""Cameras that speak RTSP, through FFmpeg.
+
+What was found out about it (PyAV 17 and 18, FFmpeg 8): opening and reading can only be
+interrupted by the time-outs that are given when it is opened, not by another thread.
+But a reading that was interrupted can go on, over TCP and over UDP. So the time-out for
+reading is short, and whoever reads looks at the time in between.
+"""
+
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.container import InputContainer
+from av.error import ExitError, FFmpegError
+from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
+
+from edgepipe.pipeline.source import DamagedError
+from edgepipe.stages.sources.camera import CameraError, CameraFacts, Decoded, Shot
+from edgepipe.stages.sources.capture_clock import CaptureClock
+from edgepipe.stages.sources.h264_numbers import FrameNumbers
+from edgepipe.stages.sources.pictures import PictureMaker
+from edgepipe.stages.sources.recording import VideoPacket
+from edgepipe.telemetry.clock import Clock
+
+READ_S = 0.5
+"""How long one reading may wait."""
+_OPTIONS = {
+    "fflags": "nobuffer",
+    "flags": "low_delay",
+    "allowed_media_types": "video",
+    "fpsprobesize": "0",
+    "analyzeduration": "500000",
+    # Of UDP: packets that are kept until one that is late comes, and for how long.
+    "reorder_queue_size": "64",
+    "max_delay": "100000",
+    # No server may send us to another kind of address.
+    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,udp,tcp,tls,crypto",
+}
+_DELAYED = frozenset({"h264", "hevc"})
+"""Codecs whose frames FFmpeg hands over when the next one begins to come."""
+_ASSUMED_PERIOD_NS = 40_000_000
+
+
+class RtspCamera:
+    """One address.
+
+    Args:
+        uri: With user and password, which go nowhere but to the server.
+        transport: ``tcp`` or ``udp``.
+        connect_s: Longest time for each of the two steps of opening: to get an answer,
+            and to get the first packets.
+        clock: The time.
+        trusts_clock: Whether the camera's wall clock agrees with this machine's.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        transport: str,
+        connect_s: float,
+        clock: Clock,
+        *,
+        trusts_clock: bool = False,
+    ) -> None:
+        self._uri, self._transport = uri, transport
+        self._connect_s, self._clock = connect_s, clock
+        self._trusts_clock = trusts_clock
+
+    def connect(self) -> "RtspConnection":
+        """Open it and find its video.
+
+        Raises:
+            CameraError: There is no answer, or none that is of use.
+        """
+        began_ns = self._clock.now_ns()
+        try:
+            container = av.open(
+                self._uri,
+                "r",
+                format="rtsp",
+                options={**_OPTIONS, "rtsp_transport": self._transport},
+                timeout=(self._connect_s, READ_S),
+                metadata_errors="replace",
+            )
+        except (FFmpegError, UnicodeError) as error:
+            waited_s = (self._clock.now_ns() - began_ns) / 1e9
+            if waited_s >= self._connect_s:
+                raise CameraError(f"no answer for {waited_s:.1f} s") from error
+            # Its text would carry the address with the password.
+            why = error.strerror if isinstance(error, FFmpegError) else ""
+            raise CameraError(_words(why or "no answer of use")) from error
+        try:
+            return RtspConnection(container, self._clock, self._trusts_clock)
+        except BaseException:
+            container.close()
+            raise
+
+    def is_there(self) -> bool | None:
+        """Only trying can tell."""
+        return None
+
+    def interrupt(self) -> None:
+        """Nothing can: the time-out ends it."""
+
+
+class RtspConnection:
+    """An open stream.
+
+    Attributes:
+        facts: What the server says of the pictures.
+        decoder: For its shots.
+    """
+
+    def __init__(
+        self, container: InputContainer, clock: Clock, trusts_clock: bool
+    ) -> None:
+        if not container.streams.video:
+            raise CameraError("the server offers no video")
+        self._container, self._clock = container, clock
+        stream = container.streams.video[0]
+        # None when FFmpeg has no decoder, whatever the type says.
+        if getattr(stream, "codec_context", None) is None:
+            raise CameraError("no decoder for the server's video")
+        self._stream = stream
+        codec = stream.codec_context
+        self.decoder = PacketDecoder(codec)
+        rate = stream.average_rate or stream.guessed_rate
+        fps = float(rate) if rate and 0 < rate <= 1000 else None
+        self.facts = CameraFacts(codec.width, codec.height, fps, codec.name)
+        self._period_ns = round(1e9 / fps) if fps else _ASSUMED_PERIOD_NS
+        self._time_base = stream.time_base or Fraction(1, 90_000)
+        self._packets: Iterator[VideoPacket] | None = None
+        self._capture = CaptureClock()
+        self._trusts_clock = trusts_clock
+        self._numbers = FrameNumbers() if codec.name == "h264" else None
+        if self._numbers is not None and codec.extradata:
+            self._numbers.missing(bytes(codec.extradata))
+        self._is_delayed = codec.name in _DELAYED
+        self._begun_ns: int | None = None
+        """When the first bytes of the next frame came."""
+        self._last_pts: int | None = None
+        self._stamp = 0
+        self._held: VideoPacket | None = None
+        self._joins = False
+
+    def read(self) -> Shot | None:
+        """The next frame; None after half a second without one.
+
+        Raises:
+            CameraError: The server has ended it, or is gone.
+        """
+        packet = self._packet()
+        if packet is None:
+            return None
+        now_ns = self._clock.now_ns()
+        came_ns = now_ns
+        if self._is_delayed:
+            came_ns, self._begun_ns = self._begun_ns or now_ns, now_ns
+        return self._shot(packet, came_ns)
+
+    def interrupt(self) -> None:
+        """Nothing can: the time-out ends it."""
+
+    def close(self) -> None:
+        """Say good-bye to the server. The decoder lives on with whoever uses it."""
+        self._container.close()
+
+    # --- in detail --------------------------------------------------------------------
+
+    def _packet(self) -> VideoPacket | None:
+        """The next whole frame, joined where the server cuts frames into two.
+
+        Some servers repeat the parameter sets before every slice, and FFmpeg takes each
+        for the beginning of a frame.
+        """
+        packet = self._demux()
+        if packet is None:
+            held, self._held = self._held, None
+            return held
+        same = packet.pts is not None and packet.pts == self._last_pts
+        self._last_pts = packet.pts
+        self._joins = self._joins or same
+        if not self._joins:
+            return packet
+        held, self._held = self._held, packet
+        if held is not None and same:
+            self._held = _joined(held, packet)
+            return self._packet()
+        return held if held is not None else self._packet()
+
+    def _demux(self) -> VideoPacket | None:
+        if self._packets is None:
+            self._packets = self._container.demux(self._stream)
+        try:
+            packet = next(self._packets, None)
+        except ExitError:
+            self._packets = None  # it can go on from here
+            return None
+        except FFmpegError as error:
+            raise CameraError(_words(error.strerror)) from error
+        if packet is None or not packet.size:
+            raise CameraError("the server has ended the stream")
+        return packet
+
+    def _shot(self, packet: VideoPacket, came_ns: int) -> Shot:
+        base = self._time_base
+        pts = packet.pts
+        media_ns = None
+        if pts is not None:
+            media_ns = pts * base.numerator * 1_000_000_000 // base.denominator
+        told_ns = _told_ns(packet) if self._trusts_clock else None
+        missing = 0
+        if self._numbers is not None:
+            missing = self._numbers.missing(bytes(packet))
+        stamp = pts if pts is not None else (self._stamp + 1)
+        self._stamp = stamp
+        return Shot(
+            packet,
+            self._capture.captured_ns(came_ns, media_ns, told_ns),
+            packet.size,
+            packet.is_keyframe,
+            stamp,
+            packet.dts,
+            missing,
+            f"{missing} frames before it are missing" if missing else "",
+        )
+
+
+class PacketDecoder:
+    """FFmpeg's decoder, which tells by a tag which packet a frame was made of."""
+
+    def __init__(self, codec: VideoCodecContext) -> None:
+        # Threads over frames would delay every picture by as many frames.
+        codec.thread_count, codec.thread_type = 1, "NONE"
+        codec.copy_opaque = True
+        self._codec = codec
+        self._maker = PictureMaker()
+
+    def feed(self, tag: int, payload: object) -> Sequence[Decoded]:
+        """Decode one packet."""
+        assert isinstance(payload, Packet)
+        payload.opaque = tag
+        try:
+            frames = self._codec.decode(payload)
+        except FFmpegError as error:
+            raise DamagedError(f"the decoder refuses it: {error.strerror}") from error
+        return [
+            Decoded(
+                frame.opaque if isinstance(frame.opaque, int) else tag,
+                self._maker.picture(frame),
+                frame.is_corrupt,
+            )
+            for frame in frames
+        ]
+
+    def forget(self) -> None:
+        """Drop what it refers to."""
+        self._codec.flush_buffers()
+
+
+def _joined(first: VideoPacket, second: VideoPacket) -> VideoPacket:
+    whole: Any = Packet(bytes(first) + bytes(second))
+    whole.pts, whole.dts = first.pts, first.dts
+    whole.time_base = first.time_base
+    whole.is_keyframe = first.is_keyframe
+    joined: VideoPacket = whole
+    return joined
+
+
+def _told_ns(packet: VideoPacket) -> int | None:
+    """Capture on the monotonic clock by the server's reports (RFC 3550, 6.4.1)."""
+    if not packet.has_sidedata("prft"):
+        return None
+    # AVProducerReferenceTime: microseconds since 1970, then flags.
+    (wall_us,) = struct.unpack_from("q", bytes(packet.get_sidedata("prft")))
+    return int(wall_us) * 1000 - (time.time_ns() - time.monotonic_ns())
+
+
+def _words(strerror: str | None) -> str:
+    if strerror is None:
+        return "unknown error"
+    if "401" in strerror:
+        return "user or password is wrong (401)"
+    return strerror[:1].lower() + strerror[1:]
