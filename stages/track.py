@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from edgepipe.pipeline.detections import UNTRACKED, Detections
 from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.source_events import EventKind
 from edgepipe.pipeline.stage import FrameError
 from edgepipe.scheduler.fates import Reason
 from edgepipe.scheduler.outcome import TRACK_ONLY
@@ -18,6 +19,16 @@ from edgepipe.stages.association import (
     assign,
     iou_matrix,
 )
+
+_ENDS_TRACKS = frozenset(
+    {
+        EventKind.LOOP,
+        EventKind.DISCONTINUITY,
+        EventKind.RESOLUTION,
+        EventKind.ROTATION,
+    }
+)
+"""After these nothing is where it would have been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,11 @@ class IouTracker:
     until then its detections keep -1. Ids count up from 1 and are never used again.
     Motion is predicted over the time between captures, so a track survives frames
     that never came; it is forgotten once it has not been seen for ``max_age_ns``. A
-    jump of capture time that far, forward or back, therefore ends every track.
+    jump of capture time that far, forward or back, therefore ends every track. What
+    follows a loop or a discontinuity is another scene, and pictures of another size or
+    rotation have other coordinates, so these end every track as well; a gap only lets
+    time pass.
+
     Detections of different classes are never the same object. A detection without an
     area or with coordinates that are not finite keeps -1. At most ``max_tracks`` are
     held: the longest lost make room for new ones, and what finds no room keeps -1.
@@ -84,6 +99,8 @@ class IouTracker:
         self._now_ns = 0
         self._looked_ns: int | None = None
         """When the network last saw a frame that these tracks know of."""
+        self._size: tuple[int, int] | None = None
+        """Width and height of the picture before."""
         self._issued = 0
         self._evicted = 0
         self._peak_live = 0
@@ -105,6 +122,10 @@ class IouTracker:
             FrameError: ``unseen``: a track-only frame, and the network has seen
                 nothing for too long, or nothing at all.
         """
+        size = frame.size or self._size
+        if size != self._size or any(e.kind in _ENDS_TRACKS for e in frame.events):
+            self.close()
+        self._size = size
         self._advance(frame.scene_ns)
         if frame.track_only:
             return self._expect(frame)

@@ -16,6 +16,7 @@ from edgepipe.telemetry.report_data import MOST_DOTS, Series, gather, time_span
 from edgepipe.telemetry.report_html import Html, table, tag, text
 from edgepipe.telemetry.report_html import figure as drawing
 from edgepipe.telemetry.report_tables import (
+    event_tables,
     fact_tables,
     ladder_tables,
     missing_table,
@@ -61,6 +62,7 @@ def render_report(
         *stage_table(summary),
         *resource_table(summary),
         *source_table(summary),
+        *event_tables(summary),
         *fact_tables(summary),
         *missing_table(summary),
     ]

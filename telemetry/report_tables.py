@@ -120,6 +120,36 @@ def source_table(summary: Summary) -> Iterator[Html]:
     )
 
 
+def event_tables(summary: Summary) -> Iterator[Html]:
+    """What befell the sources, and when."""
+    rows = [
+        (name, kind, count)
+        for name, stream in summary["streams"].items()
+        for kind, count in stream["source"]["events"].items()
+    ]
+    if not rows:
+        return
+    yield tag("h2", "What befell the sources")
+    yield table("", ("stream", "kind", "how often"), rows)
+    found = summary["source_events"]
+    yield table(
+        f"In seconds since the measured part began, and in media time. Older ones that"
+        f" are not listed: {found['left_out']}.",
+        ("at", "media time", "stream", "kind", "detail"),
+        [
+            (
+                f"{event['at_s']:.2f} s",
+                "-" if event["pts_s"] is None else f"{event['pts_s']:.3f} s",
+                event["stream"],
+                event["kind"],
+                event["detail"],
+            )
+            for event in found["events"]
+        ],
+        css="words",
+    )
+
+
 def _source(source: Summary) -> Sequence[object]:
     hashed = source["input_hash"] or f"- ({source['reason']})"
     return source["uri"], source["state"], source["detail"], hashed

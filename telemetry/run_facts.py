@@ -34,6 +34,21 @@ class MoveFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class EventFacts:
+    """Something befell a stream's source."""
+
+    at_ns: int
+    """Monotonic time at which that was known."""
+    stream: str
+    kind: str
+    detail: str
+    pts_ns: int | None
+    """Media time of the frame that follows."""
+    amount_ns: int
+    """How much time is concerned: the length of a gap, of a step back, of a wait."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamFacts:
     """One stream and what the ledger counted for it, warm-up included."""
 
@@ -115,6 +130,12 @@ class RunFacts:
     """On the streams' ladders, oldest first."""
     moves_left_out: int = 0
     """Older ones, which nobody kept."""
+    source_events: Mapping[tuple[str, str], int] = field(
+        default_factory=dict[tuple[str, str], int]
+    )
+    """What befell the sources: how often, by stream and kind."""
+    source_history: Sequence[EventFacts] = ()
+    """The newest of it, oldest first."""
     irregularities: Sequence[str] = ()
     """What was found wrong with the books while it ran, one line each."""
 

@@ -52,7 +52,7 @@ def stream_summary(
         "truncated": measured.truncated,
         "variants": dict(measured.variants),
         "ladder": _ladder(measured.on_time, ledger.values, captured),
-        "source": _source(source),
+        "source": {**_source(source), "events": _events(ledger.stream, facts)},
     }
 
 
@@ -138,6 +138,15 @@ def _jitter(intervals: Samples, latency: stats.Distribution) -> dict[str, Any]:
         "period_mean_abs": to_ms(period.mean_abs if period else None),
         "latency_spread": to_ms(spread),
         "reason": "; ".join(reasons),
+    }
+
+
+def _events(stream: str, facts: RunFacts) -> dict[str, int]:
+    """What befell the source, by kind."""
+    return {
+        kind: count
+        for (name, kind), count in sorted(facts.source_events.items())
+        if name == stream
     }
 
 

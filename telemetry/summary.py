@@ -19,6 +19,9 @@ from edgepipe.telemetry.verdict import invalid_because
 
 SCHEMA = "edgepipe.summary/1"
 
+MOST_EVENTS = 200
+"""Of what befell the sources, the newest so many are listed."""
+
 _NO_SENSOR = "not measured: this version reads no power or temperature sensor"
 _NO_BLOCKING = "not measured: blocking by less critical work is not told apart yet"
 
@@ -67,6 +70,7 @@ def build_summary(facts: RunFacts, statistics: RunStatistics) -> dict[str, Any]:
             for name, (count, first) in facts.stage_errors.items()
         },
         "rung_changes": _rung_changes(facts),
+        "source_events": _source_events(facts),
         "warnings": list(facts.warnings),
         "environment": dict(facts.environment),
         "config_hash": facts.config_hash,
@@ -108,6 +112,25 @@ def _rung_changes(facts: RunFacts) -> dict[str, Any]:
             for move in facts.moves
         ],
         "left_out": facts.moves_left_out,
+    }
+
+
+def _source_events(facts: RunFacts) -> dict[str, Any]:
+    newest = facts.source_history[-MOST_EVENTS:]
+    return {
+        "events": [
+            {
+                "at_s": (event.at_ns - facts.measured_from_ns) / 1e9,
+                "stream": event.stream,
+                "kind": event.kind,
+                "detail": event.detail,
+                "pts_s": None if event.pts_ns is None else event.pts_ns / 1e9,
+                "amount_s": event.amount_ns / 1e9,
+                "reason": "no frame has it" if event.pts_ns is None else "",
+            }
+            for event in newest
+        ],
+        "left_out": sum(facts.source_events.values()) - len(newest),
     }
 
 

@@ -149,6 +149,10 @@ def _notes(summary: Summary) -> Iterator[str]:
         if stream["truncated"]:
             words = f"{stream['truncated']} detections truncated by max_detections"
             yield from _wrapped(_short(name), words)
+        befell = {k: n for k, n in source["events"].items() if k != "end"}
+        if befell:
+            words = ", ".join(f"{kind} {n}" for kind, n in befell.items())
+            yield from _wrapped(_short(name), f"befell its source: {words}")
         if source["state"] in ("truncated", "failed"):
             words = f"{source['state']}: {source['detail']}"
             yield from _wrapped(_short(name), words)

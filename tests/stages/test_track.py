@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from edgepipe.pipeline.detections import UNTRACKED, Detections
 from edgepipe.pipeline.frame import Frame
+from edgepipe.pipeline.source_events import EventKind, SourceEvent
 from edgepipe.pipeline.stage import FrameError
 from edgepipe.scheduler.fates import Reason
 from edgepipe.stages.association import assign, iou_matrix
@@ -325,3 +326,70 @@ def test_a_jump_in_time_leaves_a_track_only_frame_nothing_to_rest_on() -> None:
     ids(tracker, 10 * SECOND_NS, box(0))
     with pytest.raises(FrameError):
         unseen(tracker, 8 * SECOND_NS)
+
+
+# --- what befalls a source ------------------------------------------------------------
+
+
+def ids_after(tracker: IouTracker, kind: EventKind, at_ns: int) -> list[int]:
+    """The ids of the same box in the first frame after an event."""
+    after = frame(at_ns, detections(box(0))).with_changes(events=(SourceEvent(kind),))
+    found = tracker.process(after, 0).detections
+    assert found is not None
+    return [int(i) for i in found.track_id]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        EventKind.LOOP,
+        EventKind.DISCONTINUITY,
+        EventKind.RESOLUTION,
+        EventKind.ROTATION,
+    ],
+)
+def test_nobody_is_taken_for_somebody_of_another_scene(kind: EventKind) -> None:
+    tracker = IouTracker(min_hits=1)
+    assert ids(tracker, 0, box(0)) == [1]
+    assert ids_after(tracker, kind, PERIOD_NS) == [2]
+    assert ids(tracker, 2 * PERIOD_NS, box(0)) == [2]
+
+
+@pytest.mark.parametrize(
+    "kind", [EventKind.DUPLICATE, EventKind.WRAP, EventKind.DAMAGE, EventKind.DECODING]
+)
+def test_what_leaves_the_scene_as_it_was_ends_no_track(kind: EventKind) -> None:
+    tracker = IouTracker(min_hits=1)
+    ids(tracker, 0, box(0))
+    assert ids_after(tracker, kind, PERIOD_NS) == [1]
+
+
+@pytest.mark.parametrize(("gap_ns", "then"), [(SECOND_NS // 2, 1), (2 * SECOND_NS, 2)])
+def test_a_gap_ages_tracks_by_media_time(gap_ns: int, then: int) -> None:
+    tracker = IouTracker(min_hits=1)
+    ids(tracker, 0, box(0))
+    assert ids_after(tracker, EventKind.GAP, gap_ns) == [then]
+
+
+def test_boxes_in_pixels_of_another_size_are_not_compared() -> None:
+    """Also when so much befell the source that the event itself was left out."""
+    tracker = IouTracker(min_hits=1)
+    sizes = [(640, 480), None, (640, 480), (320, 240), (320, 240)]
+    found: list[int] = []
+    for k, size in enumerate(sizes):
+        seen = frame(k * PERIOD_NS, detections(box(0))).with_changes(size=size)
+        out = tracker.process(seen, 0).detections
+        assert out is not None
+        found += out.track_id.tolist()
+    assert found == [1, 1, 1, 2, 2]
+
+
+def test_after_a_loop_a_track_only_frame_has_nothing_to_rest_on() -> None:
+    tracker = IouTracker(min_hits=1)
+    ids(tracker, 0, box(0))
+    after = frame(PERIOD_NS, None).with_changes(
+        track_only=True, events=(SourceEvent(EventKind.LOOP),)
+    )
+    with pytest.raises(FrameError) as caught:
+        tracker.process(after, 0)
+    assert caught.value.reason is Reason.UNSEEN

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from edgepipe.telemetry.records import FrameRecord, SourceRecord
 from edgepipe.telemetry.report import render_report
-from edgepipe.telemetry.run_facts import MoveFacts, RunFacts, StreamFacts
+from edgepipe.telemetry.run_facts import EventFacts, MoveFacts, RunFacts, StreamFacts
 from edgepipe.telemetry.run_statistics import RunStatistics
-from edgepipe.telemetry.summary import build_summary
+from edgepipe.telemetry.summary import MOST_EVENTS, build_summary
 from edgepipe.telemetry.summary_schema import validate
 from edgepipe.telemetry.text_summary import render_text
 
@@ -425,3 +425,78 @@ def test_the_ladder_is_shown_where_there_is_one(
     plain = build_summary(*make_run([make_frame()]))
     assert "ladder" not in render_text(plain)
     assert "<h2>Ladder</h2>" not in render_report(plain, ())
+
+
+def with_events(
+    make_run: MakeRun, make_frame: MakeFrame, count: int
+) -> tuple[RunFacts, RunStatistics]:
+    facts, statistics = make_run([make_frame(0)])
+    at_ns = facts.measured_from_ns
+    history = [
+        EventFacts(at_ns - 10**9, "front", "gap", "nothing", 5 * 10**8, 2 * 10**8),
+        *(
+            EventFacts(at_ns + k, "front", "end", "ended", None, 0)
+            for k in range(count - 1)
+        ),
+    ]
+    counts = {("front", "gap"): 7, ("front", "end"): count - 1, ("rear", "gap"): 1}
+    facts = replace(facts, source_events=counts, source_history=history)
+    return facts, statistics
+
+
+def test_what_befell_a_source_is_counted_by_kind(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    summary = build_summary(*with_events(make_run, make_frame, 2))
+    assert summary["streams"]["front"]["source"]["events"] == {"end": 1, "gap": 7}
+    assert summary["source_events"] == {
+        "events": [
+            {
+                "at_s": -1.0,
+                "stream": "front",
+                "kind": "gap",
+                "detail": "nothing",
+                "pts_s": 0.5,
+                "amount_s": 0.2,
+                "reason": "",
+            },
+            {
+                "at_s": 0.0,
+                "stream": "front",
+                "kind": "end",
+                "detail": "ended",
+                "pts_s": None,
+                "amount_s": 0.0,
+                "reason": "no frame has it",
+            },
+        ],
+        "left_out": 7,
+    }
+    validate(summary)
+
+
+def test_of_what_befell_sources_only_the_newest_is_listed(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    run = with_events(make_run, make_frame, MOST_EVENTS + 5)
+    found = build_summary(*run)["source_events"]
+    assert len(found["events"]) == MOST_EVENTS
+    assert found["left_out"] == MOST_EVENTS + 4 + 7 + 1 - MOST_EVENTS
+    assert found["events"][-1]["at_s"] == pytest.approx((MOST_EVENTS + 3) / 1e9)
+
+
+def test_what_befell_a_source_reaches_whoever_reads_text_or_the_report(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    summary = build_summary(*with_events(make_run, make_frame, 2))
+    assert "befell its source: gap 7" in " ".join(render_text(summary).split())
+    report = render_report(summary, ())
+    assert "What befell the sources" in report
+    assert "0.500 s" in report
+
+
+def test_a_run_to_which_nothing_happened_says_nothing_of_it(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    summary = build_summary(*make_run([make_frame(0)]))
+    assert "befell" not in render_text(summary) + render_report(summary, ())

@@ -28,6 +28,7 @@ from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.report import render_report
 from edgepipe.telemetry.run_facts import (
     DepthFacts,
+    EventFacts,
     MoveFacts,
     RecorderFacts,
     RunFacts,
@@ -308,6 +309,17 @@ def _facts(
         )
         for move in runtime.rung_moves
     ]
+    history = [
+        EventFacts(
+            befallen.at_ns,
+            befallen.stream,
+            befallen.event.kind.value,
+            befallen.event.detail,
+            befallen.event.pts_ns,
+            befallen.event.amount_ns,
+        )
+        for befallen in runtime.source_history
+    ]
     return RunFacts(
         command=request.command,
         started=started,
@@ -343,6 +355,8 @@ def _facts(
         irregularities=watch.irregularities,
         moves=moves,
         moves_left_out=sum(runtime.rung_changes.values()) - len(moves),
+        source_events=runtime.source_events,
+        source_history=history,
     )
 
 
