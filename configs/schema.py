@@ -35,6 +35,7 @@ Overflow = Literal["block", "drop_oldest", "drop_newest"]
 Mode = Literal["all", "latest_only", "freshest_first"]
 Pace = Literal["realtime", "fast"]
 Transport = Literal["tcp", "udp"]
+DecoderChoice = Literal["software", "nvdec", "auto"]
 Precision = Literal["int8", "fp32"]
 EngineChoice = Literal["auto", "openvino", "onnxruntime"]
 TrackerKind = Literal["iou", "none"]
@@ -129,6 +130,14 @@ class SourceConfig(Section):
         default=None,
         description="Of a camera: how often it is tried again in a row, without a"
         " picture, before it is given up; null: no end.",
+    )
+
+    decoder: Annotated[DecoderChoice, choice(get_args(DecoderChoice))] = Field(
+        default="software",
+        description="Who decodes a video file: `software`; `nvdec`, NVIDIA's decoder"
+        " through PyNvVideoCodec, whose pictures are the same but which does not say"
+        " when one is damaged; `auto`: `nvdec` where it can, and which it was is in the"
+        " summary's warnings.",
     )
 
 

@@ -34,6 +34,8 @@ class SourceInfo:
     """True for a camera: frames come when they come and cannot be waited for."""
     input_hash: str | None = None
     """sha256 of the file's bytes, None when the source is not one file."""
+    decoder: str = "software"
+    """Who decodes: ``software`` or ``nvdec``."""
 
 
 @dataclass(frozen=True, slots=True)

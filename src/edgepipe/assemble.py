@@ -184,6 +184,7 @@ class Pipeline:
             fps=stream.source.fps,
             decode_threads=DECODE_THREADS,
             live=_live_options(stream.source),
+            decoder=stream.source.decoder,
         )
         self._closers.callback(source.close)
         return source

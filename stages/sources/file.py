@@ -16,7 +16,14 @@ from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.fingerprint import fingerprint
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.pictures import PictureMaker
-from edgepipe.stages.sources.recording import ASSUMED_FPS, Recording, VideoPacket
+from edgepipe.stages.sources.recording import (
+    ASSUMED_FPS,
+    NVDEC,
+    SOFTWARE,
+    Recording,
+    VideoDecoder,
+    VideoPacket,
+)
 from edgepipe.stages.sources.stamps import Stamped, Stamps
 from edgepipe.stages.sources.timeline import Timeline
 
@@ -41,12 +48,16 @@ class FileSource:
         loop: bool = False,
         fps: float | None = None,
         decode_threads: int = 1,
+        decoder: str = SOFTWARE,
     ) -> None:
         self._path, self._loop, self._threads = path, loop, decode_threads
         self._pictures = PictureMaker()
+        self._assumed: list[str] = []
         first = self._first_picture()
         self._recording = Recording(path, decode_threads)
-        self._assumed: list[str] = []
+        self._hardware = self._choose_decoder(decoder)
+        if self._hardware is not None:
+            self._recording.decoder = self._hardware
         self._rate = self._choose_rate(fps)
         self._info = SourceInfo(
             uri=uri,
@@ -54,6 +65,7 @@ class FileSource:
             height=first.height,
             fps=self._rate,
             codec=self._recording.codec,
+            decoder=SOFTWARE if self._hardware is None else NVDEC,
             live=False,
             input_hash=fingerprint(path),
         )
@@ -134,7 +146,29 @@ class FileSource:
             recording.close()
         if frame is None:
             raise InputError(f"{self._path}: no picture in it can be decoded")
+        self._is_turned = frame.rotation != 0
         return self._pictures.picture(frame)
+
+    def _choose_decoder(self, wanted: str) -> VideoDecoder | None:
+        """The hardware's decoder; None: FFmpeg's own.
+
+        Raises:
+            InputError: The hardware was asked for by name and cannot do it.
+        """
+        if wanted == SOFTWARE:
+            return None
+        from edgepipe.stages.sources.nvdec import NvdecDecoder
+
+        try:
+            if self._is_turned:
+                raise InputError("decoder nvdec: it does not turn pictures")
+            return NvdecDecoder(self._recording.stream)
+        except InputError as error:
+            if wanted == NVDEC:
+                self._recording.close()
+                raise InputError(f"{self._path}: {error}") from error
+            self._assumed.append(f"decoded in software: {error}")
+            return None
 
     def _choose_rate(self, fps: float | None) -> float:
         recording = self._recording
@@ -190,6 +224,8 @@ class FileSource:
         self._recording.close()
         try:
             self._recording = Recording(self._path, self._threads)
+            if self._hardware is not None:
+                self._recording.decoder = self._hardware
         except InputError as error:  # it is not there any more, or is another one
             self._failure, self._ended = error, True
             return

@@ -41,6 +41,7 @@ def open_source(
     fps: float | None = None,
     decode_threads: int = 1,
     live: "LiveOptions | None" = None,
+    decoder: str = "software",
 ) -> Source:
     """Open a source and check that it can be read.
 
@@ -54,15 +55,44 @@ def open_source(
         decode_threads: Threads of a video decoder; more than one only splits slices,
             which adds no delay.
         live: What is asked of a camera; None: what is usual.
+        decoder: Who decodes a video file: ``software``, ``nvdec``, or ``auto`` for the
+            hardware where it can.
 
     Raises:
         InputError: There is nothing readable there; the message names it.
     """
     scheme = _scheme(uri)
+    opened: Source | None
     if scheme in LIVE:
         from edgepipe.stages.sources.open_live import LiveOptions, open_live
 
-        return open_live(uri, live or LiveOptions(), fps)
+        opened = open_live(uri, live or LiveOptions(), fps)
+    else:
+        opened = _open_other(
+            uri, scheme, loop=loop, fps=fps, decode_threads=decode_threads
+        )
+    if opened is None:
+        from edgepipe.stages.sources.file import FileSource
+
+        path = sample_path(uri) if scheme == "sample" else _path(uri, scheme)
+        return FileSource(
+            path,
+            uri,
+            loop=loop,
+            fps=fps,
+            decode_threads=decode_threads,
+            decoder=decoder,
+        )
+    if decoder == "nvdec":
+        opened.close()
+        raise InputError(f"{uri}: decoder nvdec: only video files are decoded there")
+    return opened
+
+
+def _open_other(
+    uri: str, scheme: str, *, loop: bool, fps: float | None, decode_threads: int
+) -> Source | None:
+    """Everything but a camera and a video file."""
     if scheme == "synthetic":
         from edgepipe.stages.sources.synthetic import SyntheticSource
 
@@ -76,9 +106,7 @@ def open_source(
         from edgepipe.stages.sources.folder import FolderSource
 
         return FolderSource(path, uri, loop=loop, fps=fps)
-    from edgepipe.stages.sources.file import FileSource
-
-    return FileSource(path, uri, loop=loop, fps=fps, decode_threads=decode_threads)
+    return None
 
 
 def _scheme(uri: str) -> str:

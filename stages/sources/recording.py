@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import av
 from av.container import InputContainer
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 else:
     VideoPacket = Packet  # generic in the stubs only
 
+SOFTWARE, NVDEC = "software", "nvdec"
+"""Who can decode."""
 ASSUMED_FPS = 25.0
 """Rate of a recording that has neither time stamps nor a rate."""
 _HIGHEST_PLAUSIBLE_FPS = 1000
@@ -32,6 +34,18 @@ _COUNTER_BITS = {"mpegts": 33, "mpeg": 33, "flv": 32}
 _DECODING_STAMPS_ONLY = frozenset({"avi"})
 """Formats that number chunks; presentation stamps made from these can be wrong."""
 _INTRA_ONLY = frozenset({"mjpeg", "png", "bmp", "webp", "tiff"})
+
+
+class VideoDecoder(Protocol):
+    """Makes pictures of the packets of one stream, as PyAV's codec contexts do."""
+
+    def decode(self, packet: VideoPacket | None = None, /) -> list[VideoFrame]:
+        """The frames that come out when a packet goes in; None drains the decoder."""
+        ...
+
+    def flush_buffers(self) -> None:
+        """Forget what was decoded; the next packet is a key frame."""
+        ...
 
 
 class Recording:
@@ -53,6 +67,9 @@ class Recording:
         absurd_fps: The rate that the header gives if nobody can believe it.
         read_error: Why reading stopped before the end of the file; empty so far.
 
+        decoder: What makes pictures of packets: FFmpeg's own decoder unless it is
+            replaced, before the first packet, by one that outlives the recording.
+
     Raises:
         InputError: The file is not a video; the message says why.
     """
@@ -62,6 +79,7 @@ class Recording:
         try:
             self._stream = _video_stream(self._container, path)
             self._codec: VideoCodecContext = self._stream.codec_context
+            self.decoder: VideoDecoder = self._codec
             self.codec = self._codec.name
             self.intra_only = self.codec in _INTRA_ONLY
             self._prepare_decoder(decode_threads)
@@ -79,6 +97,11 @@ class Recording:
         self.bits = _COUNTER_BITS.get(self.format)
         self.videos = sum(map(_is_video, self._container.streams.video))
         self.fps, self.absurd_fps = _nominal_fps(self._stream, self.stamped)
+
+    @property
+    def stream(self) -> VideoStream:
+        """What the packets belong to."""
+        return self._stream
 
     def packets(self) -> Iterator[VideoPacket]:
         """All packets in decoding order, once. One cut off by the end is left out."""
@@ -99,11 +122,11 @@ class Recording:
         Raises:
             FFmpegError: The packet cannot be decoded; later ones may.
         """
-        return self._codec.decode(packet)  # pyright: ignore[reportUnknownMemberType]
+        return self.decoder.decode(packet)
 
     def forget(self) -> None:
         """Make the decoder ready for packets that do not follow the last one."""
-        self._codec.flush_buffers()
+        self.decoder.flush_buffers()
 
     def close(self) -> None:
         """Close the file. The decoder lives on with whoever still uses it."""
