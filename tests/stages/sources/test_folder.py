@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import PixelFormat
-from edgepipe.pipeline.source import Arrival, DamagedError
+from edgepipe.pipeline.source import Arrival, DamagedError, EventKind, SourceEvent
 from edgepipe.stages.sources.folder import FolderSource
 
 
@@ -52,8 +52,11 @@ def test_a_loop_begins_again_and_goes_on_counting(tmp_path: Path) -> None:
     for level in (1, 2):
         write(tmp_path / f"{level}.png", image(level))
     source = opened(tmp_path, loop=True)
-    indices = [a.index for _ in range(5) if (a := source.next_arrival()) is not None]
+    found = [source.next_arrival() for _ in range(7)]
+    indices = [a.index for a in found if isinstance(a, Arrival)]
     assert indices == [0, 1, 2, 3, 4]
+    laps = [(k, a.kind) for k, a in enumerate(found) if isinstance(a, SourceEvent)]
+    assert laps == [(2, EventKind.LOOP), (5, EventKind.LOOP)]
     assert [source.decode(k).planes[0][0, 0, 0] for k in indices] == [1, 2, 1, 2, 1]
 
 
