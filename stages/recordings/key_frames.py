@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 _H264_KEY = frozenset({5, 7})
 """A picture that refers to none before it, and what is only sent before such a one."""
+_H264_SPS, _H265_SPS = 7, 33
 _H264_SEI, _RECOVERY_POINT = 6, 6
 _H265_KEY = frozenset(range(16, 22))
 """IRAP pictures (ITU-T H.265, table 7-1)."""
@@ -26,6 +27,13 @@ def is_key(codec: str, data: memoryview) -> bool:
     if codec == "av1":
         return _is_av1_key(data)
     return True
+
+
+def has_parameter_sets(codec: str, data: memoryview) -> bool:
+    """Whether a packet of H.264 or H.265 brings what its pictures are decoded with."""
+    if codec == "h264":
+        return any(unit[0] & 0x1F == _H264_SPS for unit in _units(data))
+    return any(unit[0] >> 1 & 0x3F == _H265_SPS for unit in _units(data))
 
 
 def _is_h264_key(unit: memoryview) -> bool:

@@ -11,16 +11,15 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from edgepipe.pipeline.source import DamagedError
+from edgepipe.stages.recordings.packet_metadata import (
+    COUNTED,
+    orientation_in,
+    prepare,
+)
+from edgepipe.stages.sources.orientation import UPRIGHT
 from edgepipe.stages.sources.recording import VideoPacket
 
 NANOSECOND = Fraction(1, 10**9)
-
-EXTRADATA, ROTATION = "edgepipe.extradata", "edgepipe.rotation"
-"""Keys of a channel's metadata: what the decoder needs before the first packet, in
-hexadecimal digits, and by how many degrees pictures are turned."""
-CODEC = "edgepipe.codec"
-"""The same: FFmpeg's name of what decoded these images, for the same bits again."""
-
 
 _DECODERS = {"av1": "libdav1d"}
 """Where FFmpeg's decoder of the codec's own name needs hardware."""
@@ -31,17 +30,17 @@ class PacketCodec:
 
     Attributes:
         codec: FFmpeg's name of it.
-        ordered: Always true: stamps say in which order frames are shown.
+        ordered: Whether stamps say in which order frames are shown.
         intra_only: Whether every picture stands alone.
 
     Raises:
         DamagedError: FFmpeg has no decoder of that name.
     """
 
-    ordered = True
-
     def __init__(self, codec: str, threads: int, metadata: Mapping[str, str]) -> None:
         self.codec = codec
+        self.ordered = COUNTED not in metadata
+        self._orientation = orientation_in(metadata)
         self.intra_only = codec in ("mjpeg", "png")
         try:
             context = av.CodecContext.create(_DECODERS.get(codec, codec), "r")
@@ -53,8 +52,7 @@ class PacketCodec:
         # Threads over frames would delay every picture by as many frames.
         context.thread_count = threads
         context.thread_type = "SLICE" if threads > 1 else "NONE"
-        if extradata := bytes.fromhex(metadata.get(EXTRADATA, "")):
-            context.extradata = extradata
+        prepare(context, metadata)
         if self.intra_only:
             context.options = {"err_detect": "explode"}
 
@@ -72,9 +70,13 @@ class PacketCodec:
         Raises:
             FFmpegError: The packet cannot be decoded; later ones may.
         """
-        return self._context.decode(  # pyright: ignore[reportUnknownMemberType]
+        frames = self._context.decode(  # pyright: ignore[reportUnknownMemberType]
             packet
         )
+        if self._orientation != UPRIGHT:
+            for frame in frames:
+                frame.opaque = self._orientation
+        return frames
 
     def forget(self) -> None:
         """Make the decoder ready for packets that do not follow the last one."""

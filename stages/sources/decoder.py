@@ -83,6 +83,8 @@ class Decoder:
         self._recording: Coding | None = None
         self._count = 0
         self._last = Key(-1, 0)
+        self._given: set[Key] = set()
+        """Packets that were given out and whose frames have not been asked for."""
 
     def offer(self, recording: Coding, key: Key, packet: VideoPacket | None) -> None:
         """Add a packet in decoding order; None ends the recording, or a part of it."""
@@ -125,6 +127,33 @@ class Decoder:
         if frame.is_corrupt:
             raise DamagedError("the decoder reports damage in this frame")
         return frame
+
+    def packets(self, index: int) -> tuple[Key, list[tuple[Key, VideoPacket]]]:
+        """In place of :meth:`frame`: the key of the frame, and the packets up to it.
+
+        Each packet is given once, in decoding order, with the key of its own frame.
+
+        Raises:
+            DamagedError: There is none for this frame.
+        """
+        with self._decoding:
+            wanted = self._key_of_index(index)
+            given: list[tuple[Key, VideoPacket]] = []
+            while wanted not in self._given:
+                with self._handing_over:
+                    waiting = self._packets.popleft() if self._packets else None
+                if waiting is None:
+                    if not self._more():
+                        raise DamagedError("there is no packet for this frame")
+                elif waiting.packet is not None:
+                    reading, stamp, _ = waiting.key
+                    same = [k.twin for k in self._given if k[:2] == (reading, stamp)]
+                    key = Key(reading, stamp, max(same, default=-1) + 1)
+                    if not waiting.packet.is_discard:
+                        self._given.add(key)
+                    given.append((key, waiting.packet))
+            self._given = {key for key in self._given if key >= wanted}
+        return wanted, given
 
     def _more(self) -> bool:
         """Get more packets; the last reading returns False and yet offers the end."""

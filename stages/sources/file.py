@@ -2,6 +2,7 @@
 
 from collections import deque
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -10,11 +11,19 @@ from av.video.frame import VideoFrame
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import Picture
-from edgepipe.pipeline.source import Arrival, EventKind, SourceEvent, SourceInfo
+from edgepipe.pipeline.packets import Packet, PacketFormat, Taken
+from edgepipe.pipeline.source import (
+    Arrival,
+    DamagedError,
+    EventKind,
+    SourceEvent,
+    SourceInfo,
+)
 from edgepipe.stages.sources.completeness import missing_end
 from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.fingerprint import fingerprint
 from edgepipe.stages.sources.order import PresentationOrder
+from edgepipe.stages.sources.packer import Packer
 from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.recording import (
     ASSUMED_FPS,
@@ -24,6 +33,7 @@ from edgepipe.stages.sources.recording import (
     VideoDecoder,
     VideoPacket,
 )
+from edgepipe.stages.sources.repacking import packer_of
 from edgepipe.stages.sources.stamps import Stamped, Stamps
 from edgepipe.stages.sources.timeline import Timeline
 
@@ -128,6 +138,27 @@ class FileSource:
     def decode(self, index: int) -> Picture:
         """Decode up to the frame of that arrival."""
         return self._pictures.picture(self._decoder.frame(index))
+
+    @property
+    def packet_format(self) -> PacketFormat | None:
+        """The codec, with what the container says of it; None if that is not enough."""
+        return None if self._packer is None else self._packer.format
+
+    def packets(self, index: int) -> Taken:
+        """The packets up to the one that shows the frame of that arrival."""
+        packer = self._packer
+        if packer is None:
+            raise DamagedError("its packets mean nothing without the file")
+        wanted, given = self._decoder.packets(index)
+        packets = [
+            Packet(key, packer.pack(p), p.is_keyframe, not p.is_discard)
+            for key, p in given
+        ]
+        return Taken(wanted, packets)
+
+    @cached_property
+    def _packer(self) -> Packer | None:
+        return packer_of(self._path, self._threads)
 
     def close(self) -> None:
         """Close the file."""

@@ -8,6 +8,7 @@ from statistics import median_low
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.packets import Packet, PacketFormat, Taken
 from edgepipe.pipeline.source import (
     Arrival,
     DamagedError,
@@ -99,6 +100,22 @@ class FolderSource:
         if picture is None:
             raise DamagedError(f"{path}: cannot be read as an image")
         return picture
+
+    @property
+    def packet_format(self) -> PacketFormat:
+        """Each image is a file of its own."""
+        return PacketFormat("image", {})
+
+    def packets(self, index: int) -> Taken:
+        """The bytes of one image."""
+        path = self._layout.images[self._shown[index % len(self._shown)]]
+        try:
+            data = path.read_bytes() if path is not None else b""
+        except OSError as error:
+            raise DamagedError(f"{path}: {error.strerror}") from error
+        if not data:
+            raise DamagedError(f"{path}: cannot be read as an image")
+        return Taken(index, [Packet(index, data, is_key=True, is_shown=True)])
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -21,7 +21,8 @@ from edgepipe.pipeline.source import (
 )
 from edgepipe.stages.recordings.image_messages import RAW, STILL, ImageMessage
 from edgepipe.stages.recordings.key_frames import is_key
-from edgepipe.stages.recordings.packet_codec import CODEC, PacketCodec
+from edgepipe.stages.recordings.packet_codec import PacketCodec
+from edgepipe.stages.recordings.packet_metadata import CODEC, COUNTED
 from edgepipe.stages.recordings.raw_images import picture_of
 from edgepipe.stages.recordings.recorded import Damage, Recorded, Topic
 from edgepipe.stages.sources.decoder import Decoder, Key
@@ -40,6 +41,7 @@ STAMPS = "edgepipe.stamps"
 """Key of a channel's metadata: which stamps its writer says are to be used."""
 
 _SECOND = 10**9
+_FAR = 1 << 60
 _NEVER_SHOWN = "the message is not what it should be"
 
 
@@ -275,7 +277,7 @@ class MessageSource:
         self._codec = None
         self._needs_key = "no key frame came before it"
         self._last_key = Key(self._lap, -1)
-        self._count = 0
+        self._count = self._hidden = 0
 
     def _read(self) -> bool:
         """Take one message; False at the very end."""
@@ -301,20 +303,35 @@ class MessageSource:
 
     def _take(self, message: _Message) -> None:
         image = message.image
+        if not image.shown:
+            self._offer_hidden(image)
+            return
         standing = image.format in (STILL, RAW)
-        key = standing or _is_key(image)
-        stamped = self._stamps.take(message.pts, message.dts, is_key=key)
-        self._count = stamped.pts
+        is_key = standing or _is_key(image)
+        stamped = self._stamps.take(message.pts, message.dts, is_key=is_key)
+        # The decoder's frames are known by their stamps, or else by their number.
+        key, settled_to = stamped.pts, stamped.dts
+        if COUNTED in self._topic.metadata:
+            key = settled_to = self._count
+        self._count += 1
         waiting: ImageMessage | str | None = image
         if not standing:
-            waiting = self._offer(image, stamped, key=key)
-        if image.shown:
-            self._order.push(stamped.pts, stamped.dts, (stamped, waiting))
+            waiting = self._offer(image, stamped, Key(self._lap, key), is_key=is_key)
+        self._order.push(key, settled_to, (stamped, waiting))
         self._settle(self._order.settled())
 
-    def _offer(self, image: ImageMessage, stamped: Stamped, *, key: bool) -> str | None:
+    def _offer_hidden(self, image: ImageMessage) -> None:
+        """A packet whose own picture is cut away: it sorts before all that are not."""
+        self._hidden += 1
+        stamp = self._hidden - _FAR
+        stamped = Stamped(stamp, stamp)
+        self._offer(image, stamped, Key(self._lap, stamp), is_key=_is_key(image))
+
+    def _offer(
+        self, image: ImageMessage, stamped: Stamped, key: Key, *, is_key: bool
+    ) -> str | None:
         """Hand a packet to the decoder; return why it cannot be decoded."""
-        if self._needs_key and not key:
+        if self._needs_key and not is_key:
             return self._needs_key
         self._needs_key = ""
         dts = stamped.pts if stamped.dts is None else stamped.dts
@@ -322,8 +339,8 @@ class MessageSource:
             codec = self._codec_for(image)
         except DamagedError as error:
             return str(error)
-        packet = codec.packet(image.data, stamped.pts, dts, key=key)
-        self._decoder.offer(codec, Key(self._lap, stamped.pts), packet)
+        packet = codec.packet(image.data, stamped.pts, dts, key=is_key)
+        self._decoder.offer(codec, key, packet)
         return None
 
     def _settle(

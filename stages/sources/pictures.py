@@ -91,7 +91,7 @@ class PictureMaker:
         that colours are those that were stored.
         """
         self._note(frame)
-        orientation = _orientation(frame)
+        orientation = orientation_of(frame)
         angle = frame.rotation if orientation != UPRIGHT else 0
         # Stills of one channel rarely say what their range is: it is full.
         limited = frame.color_range == _LIMITED_RANGE
@@ -162,7 +162,8 @@ def _traits(format_: VideoFormat) -> _Traits:
     return _Traits(target, is_yuv, name.startswith("yuvj"))
 
 
-def _orientation(frame: VideoFrame) -> Orientation:
+def orientation_of(frame: VideoFrame) -> Orientation:
+    """Which way up a frame is to be shown."""
     if isinstance(frame.opaque, Orientation):  # found in the packet
         return frame.opaque
     try:

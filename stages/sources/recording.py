@@ -16,6 +16,8 @@ from av.video.stream import VideoStream
 
 from edgepipe.errors import InputError
 from edgepipe.stages.sources.diagnosis import why_unreadable
+from edgepipe.stages.sources.orientation import Orientation
+from edgepipe.stages.sources.packer import Packer
 
 if TYPE_CHECKING:
     VideoPacket = Packet[VideoStream]
@@ -127,6 +129,10 @@ class Recording:
     def forget(self) -> None:
         """Make the decoder ready for packets that do not follow the last one."""
         self.decoder.flush_buffers()
+
+    def packer(self, orientation: Orientation) -> Packer:
+        """What makes the packets fit to be kept outside of the file."""
+        return Packer(self._stream, orientation, ordered=self.ordered)
 
     def close(self) -> None:
         """Close the file. The decoder lives on with whoever still uses it."""

@@ -1,0 +1,181 @@
+"""What ``edgepipe record`` does: open, record, tell."""
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import edgepipe
+from edgepipe.commands.output import print_json, say
+from edgepipe.commands.signals import Signals
+from edgepipe.errors import ConfigError, InputError
+from edgepipe.stages.recordings.library import need
+from edgepipe.stages.sources.open import open_source
+from edgepipe.telemetry.clock import MonotonicClock
+
+CLOCKS = "edgepipe.clocks"
+"""Name of the file's metadata that map the monotonic clock to the time of day."""
+_CONFIG_ENDINGS = (".yaml", ".yml")
+_ODD = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the user asked for."""
+
+    sources: Sequence[str]
+    """One configuration, or sources."""
+    output: str
+    duration_ns: int | None
+    most_bytes: int | None
+    keep_free: int
+    raw: bool
+    as_json: bool
+    signals: Signals
+
+
+class _Named(NamedTuple):
+    stream: str
+    uri: str
+    fps: float | None
+
+
+def record(order: Order) -> int:
+    """Record until the sources end, the time is up or a signal comes.
+
+    Returns the exit code: 0; 1 when a source failed or writing had to stop; 130 or 143
+    after a signal.
+
+    Raises:
+        EdgepipeError: Nothing was recorded: a source or the output cannot be opened.
+    """
+    need("mcap", "edgepipe record")
+    from edgepipe.stages.recordings.kept_stream import keep
+    from edgepipe.stages.recordings.recorder import Input, Recorder
+    from edgepipe.stages.recordings.segments import Limits, Segments
+
+    named = _named(order.sources)
+    output = Path(order.output)
+    is_file = output.suffix.lower() == ".mcap"
+    if is_file and output.exists():
+        raise InputError(f"{output}: is there already, and is not written over")
+    clock = MonotonicClock()
+    monotonic_ns, wall_ns = clock.now_ns(), time.time_ns()
+    with ExitStack() as opened:
+        inputs: list[Input] = []
+        for stream, uri, fps in named:
+            source = open_source(uri, fps=fps)
+            opened.callback(source.close)
+            live = source.info.live
+            kept = keep(
+                source, stream, clock="wall" if live else "media", raw=order.raw
+            )
+            ahead_ns = wall_ns - monotonic_ns if live else 0
+            inputs.append(Input(stream, source, kept, ahead_ns))
+        try:
+            segments = Segments(
+                output,
+                ""
+                if is_file
+                else datetime.now().astimezone().strftime("%Y%m%d-%H%M%S"),
+                [each.kept.channel for each in inputs],
+                {CLOCKS: _clocks(inputs, monotonic_ns, wall_ns)},
+                f"edgepipe {edgepipe.__version__}",
+                Limits(order.most_bytes, order.keep_free),
+            )
+        except OSError as error:
+            place = error.filename or output
+            raise InputError(f"{place}: cannot be written: {error.strerror}") from error
+        for each in inputs:
+            info = each.source.info
+            size = f"{info.width} x {info.height}"
+            _say(order, f"stream {each.stream}: {size}, {each.kept.words}")
+        where = segments.folder if not is_file else output
+        _say(order, f"recording to {where}")
+        recorder = Recorder(inputs, segments, clock)
+        order.signals.running = True
+        until = order.duration_ns
+        recorder.run(
+            lambda: order.signals.received is not None,
+            None if until is None else clock.now_ns() + until,
+        )
+    return _report(order, recorder, segments, where)
+
+
+def _named(sources: Sequence[str]) -> list[_Named]:
+    """The streams to record, each with an id of its own."""
+    if any(each.lower().endswith(_CONFIG_ENDINGS) for each in sources):
+        if len(sources) > 1:
+            problem = "one configuration, or sources, and not both"
+            raise ConfigError("record", "", problem)
+        from edgepipe.configs import load
+
+        streams = load.read(sources[0], (), os.environ).config.streams
+        return [_Named(s.id, s.source.uri, s.source.fps) for s in streams]
+    found: dict[str, _Named] = {}
+    for uri in sources:
+        name = base = _name(uri)
+        number = 2
+        while name in found:
+            name, number = f"{base}-{number}", number + 1
+        found[name] = _Named(name, uri, None)
+    return list(found.values())
+
+
+def _name(uri: str) -> str:
+    """A short id for a source, without what an address may keep secret."""
+    scheme, colon, rest = uri.partition(":")
+    if colon and scheme in ("synthetic", "rtsp", "rtsps", "csi"):
+        return scheme
+    path = (rest if colon and not Path(uri).exists() else uri).partition("?")[0]
+    return _ODD.sub("_", Path(path).stem).strip("_.") or "stream"
+
+
+def _clocks(inputs: Sequence[Any], monotonic_ns: int, wall_ns: int) -> dict[str, str]:
+    live = any(each.source.info.live for each in inputs)
+    return (
+        {
+            "monotonic_ns": str(monotonic_ns),
+            "wall_ns": str(wall_ns),
+        }
+        if live
+        else {}
+    )
+
+
+def _say(order: Order, text: str) -> None:
+    say(text, as_json=order.as_json)
+
+
+def _report(order: Order, recorder: Any, segments: Any, where: Path) -> int:
+    """Tell what was recorded; the exit code."""
+    accounts = recorder.accounts
+    document = {
+        "path": str(where),
+        "failure": recorder.failure or None,
+        "deleted_files": segments.deleted,
+        "streams": {stream: asdict(each) for stream, each in accounts.items()},
+    }
+    if order.as_json:
+        print_json(document)
+    for stream, each in accounts.items():
+        words = [f"{each.messages} of {each.frames} frames, {each.bytes / 1e6:.1f} MB"]
+        words += [f"{each.damaged} damaged"] if each.damaged else []
+        words += [f"{each.lost} lost: the disk is too slow"] if each.lost else []
+        words += [f"{n} x {kind}" for kind, n in sorted(each.events.items())]
+        words += [each.state if not each.detail else f"{each.state}: {each.detail}"]
+        _say(order, f"stream {stream}: {', '.join(words)}")
+    if segments.deleted:
+        _say(order, f"{segments.deleted} older files were deleted to make room")
+    if recorder.failure:
+        _say(order, f"recording stopped: {recorder.failure}")
+    if order.signals.received is not None:
+        return 128 + order.signals.received
+    failed = any(each.state == "failed" for each in accounts.values())
+    full = bool(recorder.failure) and not segments.is_bound
+    return 1 if failed or full else 0
