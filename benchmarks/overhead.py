@@ -9,10 +9,13 @@ and range over the rounds are printed.
     python benchmarks/overhead.py [--frames 5000] [--rounds 7] [--policy slack]
     python benchmarks/overhead.py --streams 1 4 16 64
 
-With ``--streams`` the frames are shared out among the streams, steps are fused, and
-what the frames cost is given with its ratio to the first variant, round by round. With
-``--fps`` they come as from cameras, so many a second in all, instead of as fast as they
-are wanted.
+    python benchmarks/overhead.py --breakdown
+
+With ``--breakdown`` the CPU time of the threads is split by part, without what reading the
+clock for it takes. With ``--streams`` the frames are shared out among the streams, steps
+are fused, and what the frames cost is given with its ratio to the first variant, round by
+round. With ``--fps`` they come as from cameras, so many a second in all, instead of as fast
+as they are wanted.
 """
 
 import argparse
@@ -20,18 +23,25 @@ import gc
 import json
 import statistics
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from edgepipe.pipeline.execute import Executor
 from edgepipe.pipeline.frame import Frame, Picture, PixelFormat
+from edgepipe.pipeline.ledger import Ledger
 from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
 from edgepipe.pipeline.source import Arrival, SourceInfo
+from edgepipe.pipeline.streams import Travelling
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.job import Overflow, Resource, Step, StreamSpec
 from edgepipe.scheduler.policy import BY_NAME, Policy
@@ -179,6 +189,79 @@ def cpu_us_per_frame(
     return spent / (each * streams) / 1e3
 
 
+PARTS: Mapping[str, tuple[type, str]] = {
+    "scheduler": (Scheduler, "handle"),
+    "ledger": (Ledger, "captured"),
+    "ledger, fates": (Ledger, "fate"),
+    "statistics": (RunStatistics, "add"),
+    "frame log, queue": (Recorder, "add"),
+    "record of the frame": (Travelling, "record"),
+    "way in, runtime": (Runtime, "_arrive"),
+    "way on and out, runtime": (Runtime, "_finish"),
+    "stages and their spans": (Executor, "run"),
+}
+"""Whose time is told apart. What one calls of another is the other's."""
+
+
+class Split:
+    """CPU time of threads by part, while it is entered with ``with``."""
+
+    def __init__(self) -> None:
+        self.ns: Counter[str] = Counter()
+        self._inside = threading.local()
+        self._tick_ns = least_ns(time.thread_time_ns)
+
+    def __enter__(self) -> "Split":
+        self._originals = [
+            (owner, name, getattr(owner, name)) for owner, name in PARTS.values()
+        ]
+        for part, (owner, name) in PARTS.items():
+            setattr(owner, name, self._timed(part, getattr(owner, name)))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for owner, name, original in self._originals:
+            setattr(owner, name, original)
+
+    def _timed(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        inside, tick_ns, total = self._inside, self._tick_ns, self.ns
+
+        def timed(*args: Any, **options: Any) -> Any:
+            around = getattr(inside, "spent_ns", 0)
+            inside.spent_ns = 0
+            before_ns = time.thread_time_ns()
+            try:
+                return call(*args, **options)
+            finally:
+                spent_ns = time.thread_time_ns() - before_ns
+                total[part] += spent_ns - inside.spent_ns - tick_ns
+                inside.spent_ns = around + spent_ns + tick_ns
+
+        return timed
+
+
+def least_ns(clock: Callable[[], int]) -> int:
+    """What reading a clock takes."""
+    times = [clock() for _ in range(1000)]
+    return min(b - a for a, b in pairwise(times))
+
+
+def breakdown(frames: int, slots: int, policy: Policy, rounds: int) -> dict[str, Any]:
+    """Microseconds of a frame by part, median of the rounds; the rest is hand-offs,
+    threads that wake up, the source's loop, and the writer of the frame log.
+    """
+    found: dict[str, list[float]] = {}
+    for number in range(rounds + 1):
+        with tempfile.TemporaryDirectory() as folder, Split() as split:
+            all_us = cpu_us_per_frame(FUSED, frames, slots, policy, Path(folder))
+        parts = {part: split.ns[part] / frames / 1e3 for part in PARTS}
+        parts["everything, with the clocks of this split"] = all_us
+        if number:
+            for part, us in parts.items():
+                found.setdefault(part, []).append(us)
+    return {part: round(statistics.median(us), 1) for part, us in found.items()}
+
+
 def compare(
     variants: Mapping[str, Callable[[Path], float]], rounds: int
 ) -> dict[str, dict[str, float]]:
@@ -216,8 +299,13 @@ def main() -> None:
     parser.add_argument("--policy", choices=list(BY_NAME), default="slack")
     parser.add_argument("--streams", type=int, nargs="+", default=[])
     parser.add_argument("--fps", type=float, default=0.0)
+    parser.add_argument("--breakdown", action="store_true")
     args = parser.parse_args()
     policy = BY_NAME[args.policy]
+    if args.breakdown:
+        split = breakdown(args.frames, args.slots, policy, args.rounds)
+        print(json.dumps(split, indent=1))
+        return
     variants: dict[str, Callable[[Path], float]] = {}
     for streams in args.streams:
         variants[f"{streams} streams"] = partial(
