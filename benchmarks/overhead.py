@@ -11,11 +11,11 @@ and range over the rounds are printed.
 
     python benchmarks/overhead.py --breakdown
 
-With ``--breakdown`` the CPU time of the threads is split by part, without what reading the
-clock for it takes. With ``--streams`` the frames are shared out among the streams, steps
-are fused, and what the frames cost is given with its ratio to the first variant, round by
-round. With ``--fps`` they come as from cameras, so many a second in all, instead of as fast
-as they are wanted.
+With ``--breakdown`` the CPU time of the threads is split by part, without what reading
+the clock for it takes. With ``--streams`` the frames are shared out among the streams,
+steps are fused, and what the frames cost is given with its ratio to the first variant,
+round by round. With ``--fps`` they come as from cameras, so many a second in all,
+instead of as fast as they are wanted.
 """
 
 import argparse
@@ -247,8 +247,10 @@ def least_ns(clock: Callable[[], int]) -> int:
 
 
 def breakdown(frames: int, slots: int, policy: Policy, rounds: int) -> dict[str, Any]:
-    """Microseconds of a frame by part, median of the rounds; the rest is hand-offs,
-    threads that wake up, the source's loop, and the writer of the frame log.
+    """Microseconds of a frame by part, median of the rounds.
+
+    The rest is hand-offs, threads that wake up, the source's loop, and the writer of
+    the frame log.
     """
     found: dict[str, list[float]] = {}
     for number in range(rounds + 1):
