@@ -71,8 +71,8 @@ def _fields(content: str) -> tuple[str, str | None]:
     """The stamp of a line and the name in it; an empty stamp if there is none."""
     date = _DATE.match(content)
     if date is not None:
-        rest = content[date.end() :].strip(" ,;\t")
-        return date.group(), rest or None
+        name = content[date.end() :].strip(" ,;\t")
+        return date.group(), name or None
     words: list[str] = _SEPARATOR.split(content)
     first, rest = words[0], words[1:]
     if _NUMBER.fullmatch(first):
