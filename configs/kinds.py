@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, cast
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -25,6 +26,7 @@ ID_RULE = (
     " at either end; not . and not .."
 )
 _ID_LENGTH = 64
+_TIMES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) ?x")
 _YES_OR_NO = frozenset(["yes", "no", "on", "off", "y", "n"])
 
 
@@ -164,6 +166,29 @@ def real(low: float, high: float) -> Kind:
     assert math.isfinite(high)
     wanted = f"a number from {low:g} to {high:g}"
     return Kind(wanted, read, {"type": "number", "minimum": low, "maximum": high})
+
+
+def times_as_fast(low: str, high: str) -> Kind:
+    """How many times as fast, such as ``4x``; an exact fraction once read."""
+
+    def read(value: object) -> Fraction:
+        if not isinstance(value, str):
+            raise UnfitError("write it with an x, such as 4x")
+        found = _TIMES.fullmatch(value)
+        if found is None:
+            raise UnfitError("write it as a number with an x, such as 4x")
+        times = Fraction(found[1])
+        if not Fraction(low) <= times <= Fraction(high):
+            raise UnfitError
+        return times
+
+    def write(value: Fraction) -> str:
+        return f"{float(value):.15g}x"
+
+    wanted = f"a speed from {low}x to {high}x"
+    return Kind(
+        wanted, read, {"type": "string", "pattern": f"^{_TIMES.pattern}$"}, write
+    )
 
 
 def switch() -> Kind:

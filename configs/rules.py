@@ -35,6 +35,7 @@ def check(data: object, marks: Marks) -> Iterator[Problem]:
     yield from _capacities(top, streams, marks)
     yield from _min_services(streams, marks)
     yield from _no_waiting(streams, marks)
+    yield from _speeds(streams, marks)
     yield from ladder_rules.check(top, streams, marks)
     yield from _classifiers(top, streams, marks)
     for path, sink in sinks:
@@ -63,6 +64,20 @@ def _capacities(
         if isinstance(capacity, int) and isinstance(bound, int) and capacity > bound:
             place: Path = (*path, "queue", "capacity")
             text = f"{capacity} is more than scheduler.max_in_flight, which is {bound}"
+            yield Problem(marks.value(place), place, text)
+
+
+def _speeds(
+    streams: Sequence[tuple[Path, Mapping[str, object]]], marks: Marks
+) -> Iterator[Problem]:
+    """What is played as fast as it goes has no speed."""
+    for path, stream in streams:
+        source = stream.get("source")
+        if not is_mapping(source) or source.get("pace") != "fast":
+            continue
+        if source.get("speed", "1x") != "1x":
+            place: Path = (*path, "source", "speed")
+            text = "it has no effect with pace: fast"
             yield Problem(marks.value(place), place, text)
 
 

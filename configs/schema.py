@@ -5,6 +5,7 @@ suffix and the value has a unit (``deadline: 100ms``). Defaults are written in t
 as they are in YAML. Rules that span several values stand in ``rules``.
 """
 
+from fractions import Fraction
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, Strict
@@ -22,6 +23,7 @@ from edgepipe.configs.kinds import (
     real,
     switch,
     text,
+    times_as_fast,
     whole,
 )
 from edgepipe.configs.section import MAY_BE_NULL, Section
@@ -62,6 +64,12 @@ class SourceConfig(Section):
         description="`realtime`: frames of a recording arrive when its time stamps"
         " say so, as from a camera. `fast`: as soon as they are wanted; deadlines count"
         " from then, so give a long one to see every frame of a recording.",
+    )
+    speed: Annotated[Fraction, times_as_fast("0.01", "100")] = Field(
+        default=Fraction(1),
+        description="How many times as fast a recording is played with"
+        " `pace: realtime`: `4x` or `0.5x`. Media times stay what they are; deadlines"
+        " and all other times are those of the clock.",
     )
     fps: Annotated[float | None, or_null(real(0.001, 10_000))] = Field(
         default=None,

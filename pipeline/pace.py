@@ -1,6 +1,7 @@
 """From media time to monotonic time: when a frame counts as captured."""
 
 from enum import Enum
+from fractions import Fraction
 
 
 class Pace(Enum):
@@ -19,20 +20,30 @@ class MediaClock:
     (``yields``) moves its epoch by the time it was kept waiting, as a paused player
     does; one that may not keeps its schedule, as a camera does, and a frame that is
     looked at late was still captured when it was due.
+
+    Args:
+        pace: How fast a recording is played.
+        yields: Whether the source may be made to wait.
+        speed: How many seconds of the recording pass in one, with ``REALTIME``.
     """
 
-    def __init__(self, pace: Pace, *, yields: bool) -> None:
+    def __init__(
+        self, pace: Pace, *, yields: bool, speed: Fraction = Fraction(1)
+    ) -> None:
         self._pace = pace
         self._yields = yields
+        self._speed = speed.numerator, speed.denominator
         self._epoch_ns: int | None = None
 
     def capture_ns(self, pts_ns: int | None, now_ns: int) -> int:
         """When the frame with this media time is (or was) captured."""
         if self._pace is Pace.FAST or pts_ns is None:
             return now_ns
+        times, by = self._speed
+        passed_ns = pts_ns * by // times
         if self._epoch_ns is None:
-            self._epoch_ns = now_ns - pts_ns
-        due_ns = self._epoch_ns + pts_ns
+            self._epoch_ns = now_ns - passed_ns
+        due_ns = self._epoch_ns + passed_ns
         if self._yields and due_ns < now_ns:
             self._epoch_ns += now_ns - due_ns
             return now_ns

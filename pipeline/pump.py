@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from fractions import Fraction
 from queue import SimpleQueue
 from threading import Event
 
@@ -36,6 +37,7 @@ class Pump:
         arrive: Called with each arrival, its capture time, and what befell the source
             since the one before.
         befell: Called with each of these at once.
+        speed: How many seconds of a recording pass in one at its own pace.
     """
 
     def __init__(
@@ -49,11 +51,12 @@ class Pump:
         befell: Callable[[SourceEvent], None],
         *,
         waits: bool,
+        speed: Fraction = Fraction(1),
     ) -> None:
         self._stream = stream
         self._source = source
         self._waits = waits
-        self._media = MediaClock(pace, yields=waits)
+        self._media = MediaClock(pace, yields=waits, speed=speed)
         self._clock = clock
         self._stop = stop
         self._arrive = arrive

@@ -146,6 +146,7 @@ class Runtime:
             partial(self._arrive, spec.id),
             partial(self._befell, spec.id),
             waits=spec.credits,
+            speed=plan.speed,
         )
 
     def _make_thread(

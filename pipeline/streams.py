@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
+from fractions import Fraction
 
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.pace import Pace
@@ -32,6 +33,8 @@ class StreamPlan:
     branch_of: str | None = None
     """The stream whose frames it gets once they have taken their first step, with the
     pictures that they have then; ``source`` is that stream's, and only describes it."""
+    speed: Fraction = Fraction(1)
+    """How many seconds of a recording pass in one, at its own pace."""
 
     def __post_init__(self) -> None:
         """Refuse a plan that the runtime cannot carry out."""

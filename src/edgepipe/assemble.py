@@ -27,7 +27,7 @@ from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.placement import Placement
 from edgepipe.pipeline.results import CAPACITY, Results, WhenFull, run
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
-from edgepipe.pipeline.source import Source
+from edgepipe.pipeline.source import Source, SourceInfo
 from edgepipe.pipeline.stage import Sink, Stage
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.job import (
@@ -269,6 +269,7 @@ class Pipeline:
             tuple(tuple(each.stage for each in group) for group in groups),
             promises.deadline_ns,
             Pace(stream.source.pace),
+            speed=stream.source.speed,
             branch_of=stream.id if is_branch else None,
         )
 
@@ -310,7 +311,7 @@ class Pipeline:
             credits=not is_branch and (overflow is Overflow.BLOCK or fast),
             deadline_ns=promises.deadline_ns if is_checked else 0,
             # As fast as it goes is not the rate at which it was recorded.
-            period_ns=0 if fast else _interval_ns(source.info.fps),
+            period_ns=0 if fast else _period_ns(source.info, stream.source),
             weight=promises.weight,
             contract=promises.contract,
             mode=Mode(promises.mode),
@@ -488,6 +489,12 @@ def _ladder(
 
 def _permille(share: float) -> int:
     return max(1, round(share * PERMILLE))
+
+
+def _period_ns(info: SourceInfo, config: SourceConfig) -> int:
+    """Time between two frames as they come; a camera's speed is its own."""
+    period_ns = _interval_ns(info.fps)
+    return period_ns if info.live else round(period_ns / config.speed)
 
 
 def _interval_ns(fps: float | None) -> int:

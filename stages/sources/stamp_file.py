@@ -74,12 +74,11 @@ def _fields(content: str) -> tuple[str, str | None]:
         name = content[date.end() :].strip(" ,;\t")
         return date.group(), name or None
     words: list[str] = _SEPARATOR.split(content)
-    first, rest = words[0], words[1:]
-    if _NUMBER.fullmatch(first):
-        named = [word for word in rest if not _NUMBER.fullmatch(word)]
-        return first, named[0] if named else None
-    if rest and _NUMBER.fullmatch(rest[0]):
-        return rest[0], first
+    if _NUMBER.fullmatch(words[0]):
+        named = [word for word in words[1:] if not _NUMBER.fullmatch(word)]
+        return words[0], named[0] if named else None
+    if len(words) > 1 and _NUMBER.fullmatch(words[1]):
+        return words[1], words[0]
     return "", None
 
 

@@ -1,3 +1,4 @@
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 
 from edgepipe.configs import load, section
 from edgepipe.configs.card_schema import CardEntry
+from edgepipe.configs.effective import dump_yaml
 from edgepipe.configs.schema import POLICIES, Config
 from edgepipe.configs.section import Section
 
@@ -409,3 +411,39 @@ def test_a_variant_may_be_there_for_a_branch_alone(smallest: str) -> None:
     )
     config = load.parse(text, "f").config
     assert [stream.id for stream in config.all_streams] == ["front", "closely"]
+
+
+@pytest.mark.parametrize(
+    ("written", "speed"), [("4x", 4), ("0.5x", Fraction(1, 2)), ("1.25 x", 1.25)]
+)
+def test_a_speed_is_written_with_an_x(
+    smallest: str, written: str, speed: float
+) -> None:
+    text = smallest.replace("{uri", f"{{speed: {written}, uri")
+    config = load.parse(text, "f.yaml").config
+    assert config.streams[0].source.speed == speed
+
+
+@pytest.mark.parametrize(
+    "written", ["4", "x4", "4X", "fast", "0x", "101x", "-1x", "4xx"]
+)
+def test_what_is_no_speed_is_refused(
+    smallest: str, complaints: Complaints, written: str
+) -> None:
+    (said,) = complaints(smallest.replace("{uri", f"{{speed: {written}, uri"))
+    assert "expected a speed from 0.01x to 100x" in said
+
+
+def test_a_speed_has_no_place_where_nothing_is_paced(
+    smallest: str, complaints: Complaints
+) -> None:
+    fast = smallest.replace("{uri", "{pace: fast, speed: 4x, uri")
+    (said,) = complaints(fast)
+    assert said.endswith("source.speed: it has no effect with pace: fast")
+
+
+def test_what_a_run_writes_down_can_be_read_again(smallest: str) -> None:
+    for given in ("pace: fast", "speed: 0.5x"):
+        loaded = load.parse(smallest.replace("{uri", f"{{{given}, uri"), "f.yaml")
+        again = load.parse(dump_yaml(loaded.effective), "g.yaml")
+        assert again.config == loaded.config

@@ -1,3 +1,6 @@
+from fractions import Fraction
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +23,19 @@ def test_a_source_that_was_kept_waiting_moves_its_epoch() -> None:
     media.capture_ns(0, now_ns=1000)
     assert media.capture_ns(40, now_ns=1500) == 1500
     assert media.capture_ns(80, now_ns=1501) == 1540
+
+
+@pytest.mark.parametrize(("speed", "spacing"), [("4", 10), ("0.5", 80), ("1", 40)])
+def test_a_recording_may_be_played_faster_or_slower(speed: str, spacing: int) -> None:
+    media = MediaClock(Pace.REALTIME, yields=False, speed=Fraction(speed))
+    due = [media.capture_ns(1000 + 40 * k, now_ns=500) for k in range(3)]
+    assert due == [500, 500 + spacing, 500 + 2 * spacing]
+
+
+def test_speed_brings_no_drift() -> None:
+    media = MediaClock(Pace.REALTIME, yields=False, speed=Fraction(3))
+    media.capture_ns(0, now_ns=7)
+    assert media.capture_ns(3 * 10**18 + 1, now_ns=9) == 7 + 10**18
 
 
 def test_a_frame_without_a_stamp_is_captured_when_it_arrives() -> None:
