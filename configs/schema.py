@@ -52,9 +52,9 @@ class SourceConfig(Section):
     uri: Annotated[str, text()] = Field(
         description="What to open: the path of a file or folder, `sample:NAME`,"
         " `mcap:PATH?topic=NAME`, `bag:PATH?topic=NAME`,"
-        " `synthetic:?seed=1&width=320&height=192&fps=30`, or a camera, `rtsp://…`"
-        " (docs/cameras.md). A relative path is relative to the directory in which"
-        " edgepipe was started."
+        " `synthetic:?seed=1&width=320&height=192&fps=30`, or a camera, `rtsp://…` or"
+        " `v4l2:…` (docs/cameras.md). A relative path is relative to the directory in"
+        " which edgepipe was started."
     )
     loop: Annotated[bool, switch()] = Field(
         default=False, description="Begin again when a recording ends."

@@ -12,12 +12,12 @@ from typing import NoReturn, cast
 
 from edgepipe.commands.output import silence_stdout
 from edgepipe.commands.signals import Signals
-from edgepipe.errors import ConfigErrors, EdgepipeError
+from edgepipe.errors import ConfigErrors, EdgepipeError, InUseError
 
 VERBS = ("run", "bench", "record", "simulate", "config")
 """Each is a module of ``edgepipe.commands`` with ``add_to(subparsers)``."""
 
-PASSED, USAGE, CRASHED, SERVICE_USAGE = 0, 2, 70, 78
+PASSED, IN_USE, USAGE, CRASHED, SERVICE_USAGE = 0, 1, 2, 70, 78
 """A verb returns 1 itself when the verdict failed; 70 and 78 are from sysexits.h."""
 
 Command = Callable[[argparse.Namespace], int]
@@ -26,9 +26,9 @@ Command = Callable[[argparse.Namespace], int]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code.
 
-    0 passed; 1 ran, but the verdict failed; 2 usage, configuration or input (78 with
-    ``--service``, as systemd expects); 70 a bug of edgepipe; 130 or 143 after SIGINT or
-    SIGTERM.
+    0 passed; 1 ran, but the verdict failed, or another edgepipe has the camera; 2
+    usage, configuration or input (78 with ``--service``, as systemd expects); 70 a bug
+    of edgepipe; 130 or 143 after SIGINT or SIGTERM.
     """
     with Signals() as signals:
         _limit_numeric_libraries()
@@ -50,6 +50,9 @@ def _call(args: argparse.Namespace, wrong: int) -> int:
     """Run the verb; turn what it raises into messages and exit codes."""
     try:
         return cast(Command, args.run)(args)
+    except InUseError as error:
+        print(f"edgepipe: {error}", file=sys.stderr)
+        return IN_USE
     except EdgepipeError as error:
         problems = error.errors if isinstance(error, ConfigErrors) else (error,)
         for problem in problems:

