@@ -1,5 +1,6 @@
 """What the pipeline expects of a source of frames."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -11,6 +12,8 @@ __all__ = [
     "DamagedError",
     "EventKind",
     "Interruptible",
+    "Shedding",
+    "SkippedError",
     "Source",
     "SourceEvent",
     "SourceInfo",
@@ -135,6 +138,36 @@ class Watchable(Protocol):
     def status(self) -> SourceStatus:
         """How it is doing at this moment; any thread may ask."""
         ...
+
+
+@runtime_checkable
+class Shedding(Protocol):
+    """A source whose decoder leaves frames out when it cannot keep up."""
+
+    def decode_in_time(
+        self, index: int, until_ns: int, now_ns: Callable[[], int]
+    ) -> Picture:
+        """As :meth:`Source.decode`, but give up what would take too long.
+
+        Args:
+            index: Of the frame.
+            until_ns: When the picture is needed.
+            now_ns: The clock of ``until_ns``.
+
+        Raises:
+            DamagedError: This frame has no usable picture; later ones may.
+            SkippedError: It was left out.
+        """
+        ...
+
+    @property
+    def decoding(self) -> str:
+        """Which frames are decoded at present, in words."""
+        ...
+
+
+class SkippedError(Exception):
+    """The decoder left the frame out, because its turn would have come too late."""
 
 
 class DamagedError(Exception):

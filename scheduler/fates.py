@@ -39,6 +39,8 @@ class Reason(Enum):
     """Track-only, and the network had not looked for longer than tracks may live on."""
     DAMAGED = "damaged"
     """The decoder had no usable picture for it."""
+    DECODER_SKIP = "decoder_skip"
+    """Left out by the decoder, which could not have reached it in time."""
     SOURCE_GAP = "source_gap"
     """The source said that it lost the frame."""
     SHUTDOWN = "shutdown"

@@ -248,7 +248,11 @@ class Pipeline:
             if promises.classifiers is None or name in promises.classifiers
         ]
         if not is_branch:
-            placed.insert(0, _PlacedStage(Decode(source), "cpu", stateful=True))
+            # Where late results are wanted, none is given up to be in time.
+            wanted = [each.on_miss for each in (stream, *stream.branches)]
+            sheds = "deliver_late" not in wanted
+            decode = Decode(source, self.clock.now_ns, sheds=sheds)
+            placed.insert(0, _PlacedStage(decode, "cpu", stateful=True))
         if self.config.tracker.kind == "iou":
             placed.append(_PlacedStage(self._tracker(), "cpu", stateful=True))
         late = promises.on_miss == "deliver_late"

@@ -17,7 +17,7 @@ from edgepipe.stages.recordings.packet_metadata import (
     prepare,
 )
 from edgepipe.stages.sources.orientation import UPRIGHT
-from edgepipe.stages.sources.recording import VideoPacket
+from edgepipe.stages.sources.recording import STRICT, VideoPacket
 
 NANOSECOND = Fraction(1, 10**9)
 
@@ -32,6 +32,7 @@ class PacketCodec:
         codec: FFmpeg's name of it.
         ordered: Whether stamps say in which order frames are shown.
         intra_only: Whether every picture stands alone.
+        extradata: What the decoder must know before the first packet.
 
     Raises:
         DamagedError: FFmpeg has no decoder of that name.
@@ -53,7 +54,8 @@ class PacketCodec:
         context.thread_count = threads
         context.thread_type = "SLICE" if threads > 1 else "NONE"
         prepare(context, metadata)
-        if self.intra_only:
+        self.extradata = context.extradata
+        if self.intra_only or codec in STRICT:
             context.options = {"err_detect": "explode"}
 
     def packet(self, data: memoryview, pts: int, dts: int, *, key: bool) -> VideoPacket:

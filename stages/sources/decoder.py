@@ -1,17 +1,22 @@
 """Packets in, frames out, as late as possible and in step with what was announced."""
 
+import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from threading import Lock
 from typing import NamedTuple, Protocol
 
 from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
-from edgepipe.pipeline.source import DamagedError
+from edgepipe.pipeline.source import DamagedError, SkippedError
 from edgepipe.stages.sources.exif import exif_orientation
+from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.orientation import of_exif
+from edgepipe.stages.sources.pressure import Costs, Level, Pressure
 from edgepipe.stages.sources.recording import VideoPacket
+from edgepipe.stages.sources.references import Disposability
 
 MOST_WAITING = 512
 """Packets kept for a caller who does not decode. Beyond it the oldest are given up."""
@@ -48,6 +53,11 @@ class Coding(Protocol):
         """Whether every picture stands alone."""
         ...
 
+    @property
+    def extradata(self) -> bytes | None:
+        """What the container holds for the decoder."""
+        ...
+
     def decode(self, packet: VideoPacket | None) -> list[VideoFrame]:
         """The frames that come out when a packet goes in; None drains the decoder."""
         ...
@@ -63,6 +73,27 @@ class _Waiting(NamedTuple):
     packet: VideoPacket | None
     """None where what follows needs nothing before it, and at the end of a recording:
     the decoder gives what it still holds."""
+    disposable: bool
+    """Whether no other packet refers to it."""
+
+
+class _Decoded(NamedTuple):
+    key: Key
+    frame: VideoFrame
+    is_damaged: bool
+
+
+class _Path(NamedTuple):
+    """What must be decoded before the frame that is asked for."""
+
+    begin: int
+    """Position of the packet to begin with."""
+    begins_anew: bool
+    """Whether decoding can begin there without what came before."""
+    keys: int
+    others: int
+    disposable: bool
+    """Whether nothing refers to the frame that is asked for."""
 
 
 class Decoder:
@@ -71,6 +102,11 @@ class Decoder:
     One thread offers and announces, another one asks. ``read_more`` is called by the
     asking thread when the decoder needs packets that have not been offered yet, as it
     does with reordered frames; it returns False at the end.
+
+    Packets are left out where nothing is lost by it: those before a key frame from
+    which the frame can be decoded, and those that nothing refers to. With a time limit
+    more is left out, as ``Pressure`` decides. After damage nothing is decoded before the
+    next key frame, because everything up to there may refer to it.
     """
 
     def __init__(self, read_more: Callable[[], bool]) -> None:
@@ -79,17 +115,55 @@ class Decoder:
         self._announced: deque[tuple[int, Key]] = deque(maxlen=2 * MOST_WAITING)
         self._handing_over = Lock()
         self._decoding = Lock()
-        self._decoded: deque[tuple[Key, VideoFrame]] = deque()
+        self._decoded: deque[_Decoded] = deque()
         self._recording: Coding | None = None
-        self._count = 0
+        self._integrity = Integrity("", None)
+        self._references = Disposability("", None)
+        self._referring: Coding | None = None
+        self._reading = self._count = 0
+        self._fed = 0
+        """Packets that were decoded, counted as the frames are."""
+        self._damaged_from = 0
+        """Where frames have no stamps: the first one that may be damaged."""
         self._last = Key(-1, 0)
         self._given: set[Key] = set()
         """Packets that were given out and whose frames have not been asked for."""
+        self._broken = ""
+        """Why pictures are damaged from here on; empty: they are not."""
+        self._begun_at: Key | None = None
+        """Where decoding last began without what came before. Frames that are shown
+        before it and come after it refer to what was left out."""
+        self._has_been_good = False
+        """Whether a picture was good since decoding last began anew."""
+        self._lost: deque[Key] = deque(maxlen=64)
+        """Frames that will never come, although later ones may."""
+        self._follows_corrupt = False
+        self._pressure = Pressure()
+        self._costs = Costs()
+        self._since_key = 0
+        self._has_disposable = False
+
+    @property
+    def level(self) -> Level:
+        """Which frames are decoded at present."""
+        return self._pressure.level
 
     def offer(self, recording: Coding, key: Key, packet: VideoPacket | None) -> None:
         """Add a packet in decoding order; None ends the recording, or a part of it."""
+        if recording is not self._referring:
+            self._referring = recording
+            self._references = Disposability(recording.codec, recording.extradata)
+        disposable = packet is not None and (
+            packet.is_disposable or self._references.of(memoryview(packet))
+        )
         with self._handing_over:
-            self._packets.append(_Waiting(recording, key, packet))
+            self._packets.append(_Waiting(recording, key, packet, disposable))
+            self._has_disposable |= disposable
+            self._costs.saw(disposable=disposable)
+            if packet is not None and packet.is_keyframe:
+                self._costs.saw_key_distance(self._since_key)
+                self._since_key = 0
+            self._since_key += 1
 
     def announce(self, index: int, key: Key) -> None:
         """Say which frame an index means."""
@@ -103,30 +177,146 @@ class Decoder:
         with self._decoding:
             while len(self._packets) >= MOST_WAITING:
                 if not self._jump(self._first_key_packet()):
-                    self._decode_one()
+                    self._decode_one(None, time.monotonic_ns)
                 self._decoded.clear()
 
-    def frame(self, index: int) -> VideoFrame:
+    def frame(
+        self,
+        index: int,
+        until_ns: int | None = None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> VideoFrame:
         """The frame of an announced index; what lies before it is discarded.
 
+        Args:
+            index: Of the frame.
+            until_ns: When the picture must be there; None: it has all the time it needs.
+            now_ns: The clock of ``until_ns``.
+
         Raises:
-            DamagedError: The decoder has none, or reports damage.
+            DamagedError: The decoder has none, or it is damaged.
+            SkippedError: Its turn would come too late: it is left out.
         """
         with self._decoding:
             key = self._key_of_index(index)
-            if not self._decoded or self._decoded[-1][0] < key:
-                self._jump(self._last_key_packet(key))
-            while not self._decoded or self._decoded[0][0] < key:
-                if self._decoded:
-                    self._decoded.popleft()
-                elif not self._decode_one() and not self._more():
-                    raise DamagedError("the decoder gave no picture for this frame")
-            if self._decoded[0][0] != key:
+            self._costs.asked(index, now_ns())
+            stop_ns: int | None = None
+            if not self._decoded or self._decoded[-1].key < key:
+                path = self._path_to(key)
+                if until_ns is not None:
+                    stop_ns = self._decide(path, until_ns, now_ns())
+                self._jump(path.begin)
+            found = self._decode_up_to(key, stop_ns, now_ns)
+        if found.is_damaged:
+            raise DamagedError(self._broken or "the decoder reports damage")
+        return found.frame
+
+    # --- what to leave out ------------------------------------------------------------
+
+    def _path_to(self, key: Key) -> _Path:
+        begin = keys = others = 0
+        begins_anew = disposable = False
+        with self._handing_over:
+            for position, waiting in enumerate(self._packets):
+                _, own_key, packet, is_disposable = waiting
+                if packet is None:
+                    continue
+                if own_key <= key and _can_begin(waiting):
+                    begin, begins_anew = position, True
+                    keys = others = 0
+                if own_key == key:
+                    return _Path(begin, begins_anew, keys, others, is_disposable)
+                if own_key < key and is_disposable and waiting.recording.ordered:
+                    continue
+                if packet.is_keyframe:
+                    keys += 1
+                else:
+                    others += 1
+        return _Path(begin, begins_anew, keys, others, disposable)
+
+    def _decide(self, path: _Path, until_ns: int, now_ns: int) -> int | None:
+        """When to stop catching up; None if the frame can be ready in time.
+
+        Raises:
+            SkippedError: The frame is not worth beginning with.
+        """
+        pressure = self._pressure
+        if path.begins_anew:
+            pressure.at_key_frame(now_ns, has_disposable=self._has_disposable)
+        elif pressure.level is Level.KEYS:
+            raise SkippedError("only key frames are decoded")
+        if pressure.level is Level.REFERENCES and path.disposable:
+            raise SkippedError("only frames that others refer to are decoded")
+        behind_ns = self._costs.of(path.keys, path.others)
+        if not behind_ns or behind_ns <= until_ns - now_ns:
+            return None
+        if self._costs.better_wait(behind_ns, self._since_key):
+            pressure.down(now_ns, has_disposable=self._has_disposable)
+            raise SkippedError("the frames before it would take too long")
+        return until_ns
+
+    def _first_key_packet(self) -> int:
+        """Position of the first packet after the oldest where decoding can begin."""
+        with self._handing_over:
+            for position, waiting in enumerate(self._packets):
+                if position and _can_begin(waiting):
+                    return position
+        return 0
+
+    def _jump(self, position: int) -> bool:
+        """Forget the packets before ``position``: nothing needs them any more."""
+        if position == 0:
+            return False
+        with self._handing_over:
+            for _ in range(position):
+                self._packets.popleft()
+            target = self._packets[0]
+        if target.recording is self._recording:
+            self._begin_anew(target)
+        return True
+
+    def _begin_anew(self, target: _Waiting) -> None:
+        """Decode from here on without what came before."""
+        target.recording.forget()
+        self._integrity.begin()
+        self._count = self._fed = target.key.stamp
+        self._broken, self._has_been_good = "", False
+        self._begun_at = target.key
+
+    # --- decoding ---------------------------------------------------------------------
+
+    def _decode_up_to(
+        self, key: Key, stop_ns: int | None, now_ns: Callable[[], int]
+    ) -> _Decoded:
+        decoded = self._decoded
+        while True:
+            while decoded and decoded[0].key < key:
+                decoded.popleft()
+            if decoded:
+                break
+            if key in self._lost:
+                raise DamagedError("its packet is damaged")
+            if self._is_waiting_for_key(key):
+                raise DamagedError(self._broken)
+            if stop_ns is not None and now_ns() >= stop_ns:
+                raise SkippedError("the decoder is catching up")
+            if not self._decode_one(key, now_ns) and not self._more():
                 raise DamagedError("the decoder gave no picture for this frame")
-            frame = self._decoded.popleft()[1]
-        if frame.is_corrupt:
-            raise DamagedError("the decoder reports damage in this frame")
-        return frame
+        if decoded[0].key != key:
+            raise DamagedError("the decoder gave no picture for this frame")
+        return decoded.popleft()
+
+    def _is_waiting_for_key(self, key: Key) -> bool:
+        """Whether there is no good picture before a key frame that comes later."""
+        recording = self._recording
+        if not self._broken or recording is None or not recording.ordered:
+            return False
+        with self._handing_over:
+            return not any(
+                (waiting.key <= key and _can_begin(waiting))
+                or waiting.recording is not recording
+                for waiting in self._packets
+            )
 
     def packets(self, index: int) -> tuple[Key, list[tuple[Key, VideoPacket]]]:
         """In place of :meth:`frame`: the key of the frame, and the packets up to it.
@@ -167,72 +357,139 @@ class Decoder:
                     return key
         raise DamagedError("given up: too many frames came after it")
 
-    def _first_key_packet(self) -> int:
-        """Position of the first packet after the oldest where decoding can begin."""
-        with self._handing_over:
-            for position, waiting in enumerate(self._packets):
-                if position and _can_begin(waiting):
-                    return position
-        return 0
-
-    def _last_key_packet(self, key: Key) -> int:
-        """Position of the last packet from which ``key`` can be decoded."""
-        found = 0
-        with self._handing_over:
-            for position, waiting in enumerate(self._packets):
-                if waiting.key <= key and _can_begin(waiting):
-                    found = position
-        return found
-
-    def _jump(self, position: int) -> bool:
-        """Forget the packets before ``position``: nothing needs them any more."""
-        if position == 0:
-            return False
-        with self._handing_over:
-            for _ in range(position):
-                self._packets.popleft()
-            target = self._packets[0]
-        if target.recording is self._recording:
-            target.recording.forget()
-            self._count = target.key.stamp
-        return True
-
-    def _decode_one(self) -> bool:
-        """Feed one packet to the decoder; False if none waits."""
+    def _decode_one(self, wanted: Key | None, now_ns: Callable[[], int]) -> bool:
+        """Take one packet and decode it if it is of use; False if none waits."""
         with self._handing_over:
             if not self._packets:
                 return False
-            recording, key, packet = self._packets.popleft()
+            waiting = self._packets.popleft()
+        recording, key, packet, disposable = waiting
         if recording is not self._recording:
-            self._recording, self._count = recording, key.stamp
+            self._recording = recording
+            self._count = self._fed = key.stamp
+            self._reading = key.reading
+            self._integrity = Integrity(recording.codec, recording.extradata)
+            self._broken, self._has_been_good = "", False
+            self._begun_at = None
+        if packet is None:
+            self._drain(recording)
+            return True
+        if recording.ordered and not self._is_of_use(waiting, wanted):
+            return True
+        # Those that cannot be right are decoded as well: later ones count on them.
+        leads = self._begun_at is not None and key < self._begun_at
+        fault = "" if recording.intra_only else self._fault(packet)
+        if fault and recording.ordered and not leads:
+            self._damaged(waiting, fault)
+            return True
+        if fault:
+            self._break(fault)
+        begin_ns = now_ns()
         try:
             frames = recording.decode(packet)
-        except FFmpegError:
-            # Without stamps to go by, only counting tells frames apart.
-            self._count += 1
+        except FFmpegError as error:
+            self._count += (
+                1  # without stamps to go by, only counting tells frames apart
+            )
+            if not leads:
+                self._damaged(waiting, f"the decoder reports: {error.strerror}")
             return True
-        turned = packet is not None and recording.codec == "mjpeg"
-        if packet is None:
-            recording.forget()  # or it would take nothing more
-        for frame in frames:
-            if packet is not None and turned:
-                # PyAV passes on the angle only, and not whether it is a mirror image.
-                number = exif_orientation(bytes(memoryview(packet)[:_HEAD_BYTES]))
-                if number != 1:
-                    frame.opaque = of_exif(number)
-            self._decoded.append((self._key_of(frame, key.reading), frame))
+        self._fed += 1
+        self._costs.took(now_ns() - begin_ns, is_key=packet.is_keyframe)
+        if recording.codec == "mjpeg":
+            _turn(frames, packet)
+        self._keep(recording, frames)
         return True
 
-    def _key_of(self, frame: VideoFrame, reading: int) -> Key:
+    def _is_of_use(self, waiting: _Waiting, wanted: Key | None) -> bool:
+        """Whether to decode a packet; prepares the decoder if it begins anew there."""
+        if wanted is not None and waiting.disposable and waiting.key < wanted:
+            return False
+        if not self._broken:
+            return True
+        if not _can_begin(waiting):
+            return False
+        self._begin_anew(waiting)
+        return True
+
+    def _fault(self, packet: VideoPacket) -> str:
+        follows, self._follows_corrupt = self._follows_corrupt, False
+        if packet.is_corrupt and not self._ends_a_part():
+            self._follows_corrupt = True
+        if follows or self._follows_corrupt:
+            return "a part of a packet is missing"
+        return self._integrity.fault(bytes(packet))
+
+    def _ends_a_part(self) -> bool:
+        """Whether what comes after the next packet needs nothing before it.
+
+        FFmpeg says that a packet of a transport stream is corrupt if the counter jumps
+        in the packet after it. Where streams were joined that means nothing.
+        """
+        while len(self._packets) < 2 and self._read_more():
+            pass
+        with self._handing_over:
+            return any(waiting.packet is None for waiting in islice(self._packets, 2))
+
+    def _damaged(self, waiting: _Waiting, why: str) -> None:
+        """A packet is of no use; all that refer to it are damaged."""
+        recording = waiting.recording
+        if recording.ordered or recording.intra_only:
+            self._lost.append(waiting.key)
+        if self._broken or waiting.disposable or recording.intra_only:
+            return
+        if recording.ordered:
+            self._drain(recording)  # what came before is good
+        self._break(why)
+
+    def _break(self, why: str) -> None:
+        if not self._broken:
+            self._broken, self._damaged_from = why, self._fed
+
+    def _drain(self, recording: Coding) -> None:
+        try:
+            frames = recording.decode(None)
+        except FFmpegError:
+            frames = []
+        recording.forget()  # or it would take nothing more
+        self._integrity.begin()
+        self._keep(recording, frames)
+
+    def _keep(self, recording: Coding, frames: list[VideoFrame]) -> None:
+        """Take over what came out of the decoder."""
+        for frame in frames:
+            key = self._key_of(frame)
+            if self._begun_at is not None and key < self._begun_at:
+                continue
+            is_bad = frame.is_corrupt
+            if not recording.ordered and frame.key_frame and not is_bad:
+                self._broken = ""
+            elif is_bad and self._has_been_good and not recording.intra_only:
+                self._broken = self._broken or "the decoder reports damage"
+            self._has_been_good |= not is_bad
+            if self._broken and not recording.ordered:
+                is_bad |= key.stamp >= self._damaged_from
+            if key not in self._lost:
+                self._decoded.append(_Decoded(key, frame, is_bad))
+
+    def _key_of(self, frame: VideoFrame) -> Key:
         assert self._recording is not None
         stamp = frame.pts if frame.pts is not None else frame.dts
         if not self._recording.ordered or stamp is None:
             stamp = self._count
         self._count += 1
-        last = self._last
+        last, reading = self._last, self._reading
         twin = last.twin + 1 if (reading, stamp) == last[:2] else 0
         self._last = Key(reading, stamp, twin)
         return self._last
+
+
+def _turn(frames: list[VideoFrame], packet: VideoPacket) -> None:
+    """Note how a JPEG is to be turned: PyAV passes on no mirror images."""
+    number = exif_orientation(bytes(memoryview(packet)[:_HEAD_BYTES]))
+    if number != 1:
+        for frame in frames:
+            frame.opaque = of_exif(number)
 
 
 def _can_begin(waiting: _Waiting) -> bool:

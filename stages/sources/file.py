@@ -1,6 +1,7 @@
 """A video file as a source."""
 
 from collections import deque
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -63,8 +64,9 @@ class FileSource:
         self._path, self._loop, self._threads = path, loop, decode_threads
         self._pictures = PictureMaker()
         self._assumed: list[str] = []
+        self._strict_failed = False
         first = self._first_picture()
-        self._recording = Recording(path, decode_threads)
+        self._recording = self._open()
         self._hardware = self._choose_decoder(decoder)
         if self._hardware is not None:
             self._recording.decoder = self._hardware
@@ -160,6 +162,17 @@ class FileSource:
     def _packer(self) -> Packer | None:
         return packer_of(self._path, self._threads)
 
+    def decode_in_time(
+        self, index: int, until_ns: int, now_ns: Callable[[], int]
+    ) -> Picture:
+        """The same, if it can be done by ``until_ns``."""
+        return self._pictures.picture(self._decoder.frame(index, until_ns, now_ns))
+
+    @property
+    def decoding(self) -> str:
+        """Which frames are decoded at present."""
+        return self._decoder.level.words
+
     def close(self) -> None:
         """Close the file."""
         with self._reading:
@@ -170,11 +183,11 @@ class FileSource:
 
     def _first_picture(self) -> Picture:
         """Decode one frame: only then it is sure that the file can be used."""
-        recording = Recording(self._path, self._threads)
-        try:
-            frame = _first_frame(recording)
-        finally:
-            recording.close()
+        frame = self._try_first_frame()
+        if frame is None and not self._strict_failed:
+            # An encoder may always write something that the decoder finds odd.
+            self._strict_failed = True
+            frame = self._try_first_frame()
         if frame is None:
             raise InputError(f"{self._path}: no picture in it can be decoded")
         self._is_turned = frame.rotation != 0
@@ -201,8 +214,20 @@ class FileSource:
             self._assumed.append(f"decoded in software: {error}")
             return None
 
+    def _try_first_frame(self) -> VideoFrame | None:
+        recording = self._open()
+        try:
+            return _first_frame(recording)
+        finally:
+            recording.close()
+
+    def _open(self) -> Recording:
+        return Recording(self._path, self._threads, strict=not self._strict_failed)
+
     def _choose_rate(self, fps: float | None) -> float:
         recording = self._recording
+        if self._strict_failed:
+            self._assumed.append("every picture has errors: they are not looked for")
         if recording.videos > 1:
             self._assumed.append(f"the first of {recording.videos} videos is used")
         if recording.absurd_fps is not None:
@@ -254,7 +279,7 @@ class FileSource:
     def _begin_lap(self) -> None:
         self._recording.close()
         try:
-            self._recording = Recording(self._path, self._threads)
+            self._recording = self._open()
             if self._hardware is not None:
                 self._recording.decoder = self._hardware
         except InputError as error:  # it is not there any more, or is another one

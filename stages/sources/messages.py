@@ -1,7 +1,8 @@
 """One topic of a recording in a robot's format as a source."""
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import islice, pairwise
 from statistics import median_low
@@ -145,13 +146,27 @@ class MessageSource:
 
     def decode(self, index: int) -> Picture:
         """Decode the frame of that arrival."""
+        return self.decode_in_time(index, None)
+
+    def decode_in_time(
+        self,
+        index: int,
+        until_ns: int | None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> Picture:
+        """The same, if it can be done by ``until_ns``."""
         with self._reading:
             why, still = self._lost_reason(index), self._still(index)
         if why:
             raise DamagedError(why)
         if still is not None:
             return picture_of(still)
-        return self._pictures.picture(self._decoder.frame(index))
+        return self._pictures.picture(self._decoder.frame(index, until_ns, now_ns))
+
+    @property
+    def decoding(self) -> str:
+        """Which frames are decoded at present."""
+        return self._decoder.level.words
 
     def close(self) -> None:
         """Close the recording."""

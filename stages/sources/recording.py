@@ -35,6 +35,10 @@ _COUNTER_BITS = {"mpegts": 33, "mpeg": 33, "flv": 32}
 """Width of the time stamps by format."""
 _DECODING_STAMPS_ONLY = frozenset({"avi"})
 """Formats that number chunks; presentation stamps made from these can be wrong."""
+STRICT = frozenset({"hevc"})
+"""Decoders that say nothing of damage unless they are told to stop at it. That of H.264
+says it of the picture, and would also stop at key frames that are not at the beginning.
+"""
 _INTRA_ONLY = frozenset({"mjpeg", "png", "bmp", "webp", "tiff"})
 
 
@@ -57,6 +61,7 @@ class Recording:
         format: FFmpeg's name of the format.
         codec: Name of the decoder.
         intra_only: Whether every picture stands alone.
+        extradata: What the container holds for the decoder.
         time_base: Seconds per unit of a time stamp.
         announced: Packets that the header promises; 0 when it does not say.
         stamped: Whether packets carry time stamps. Where they do not, FFmpeg may
@@ -76,7 +81,7 @@ class Recording:
         InputError: The file is not a video; the message says why.
     """
 
-    def __init__(self, path: Path, decode_threads: int) -> None:
+    def __init__(self, path: Path, decode_threads: int, *, strict: bool = True) -> None:
         self._container = _open(path)
         try:
             self._stream = _video_stream(self._container, path)
@@ -84,7 +89,8 @@ class Recording:
             self.decoder: VideoDecoder = self._codec
             self.codec = self._codec.name
             self.intra_only = self.codec in _INTRA_ONLY
-            self._prepare_decoder(decode_threads)
+            self._prepare_decoder(decode_threads, strict=strict)
+            self.extradata = self._codec.extradata
             self._demuxed = self._container.demux(self._stream)
             self.read_error = ""
             self._first = self._read()
@@ -148,12 +154,12 @@ class Recording:
             self.read_error = f"reading stopped: {error.strerror}"
         return None
 
-    def _prepare_decoder(self, threads: int) -> None:
+    def _prepare_decoder(self, threads: int, *, strict: bool) -> None:
         # Threads over frames would delay every picture by as many frames.
         self._codec.thread_count = threads
         self._codec.thread_type = "SLICE" if threads > 1 else "NONE"
-        if self.intra_only:
-            # Each picture stands alone: better none than one filled up with grey.
+        if self.intra_only or (strict and self.codec in STRICT):
+            # Better no picture than one filled up with grey.
             self._codec.options = {"err_detect": "explode"}
 
     def _is_stamped(self) -> bool:

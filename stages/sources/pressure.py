@@ -1,0 +1,147 @@
+"""What a decoder leaves out when it cannot keep up. Pure: it is told the time."""
+
+from enum import IntEnum
+
+SECOND_NS = 10**9
+SHORTEST_WAIT_NS = SECOND_NS // 2
+LONGEST_WAIT_NS = 8 * SECOND_NS
+_NEWEST = 8
+"""A mean forgets a value after about as many others."""
+_RATE_OVER_NS = SECOND_NS // 4
+"""Time over which the rate of the frames is a mean."""
+_NEEDED_OVER = 32
+"""Packets over which the share of those that others refer to is a mean."""
+_HOPELESS = 0.9
+"""Load from which a backlog is not believed ever to be worked off."""
+
+
+class Level(IntEnum):
+    """Which frames are decoded; from each level on fewer."""
+
+    ALL = 0
+    """Every frame that is asked for."""
+    REFERENCES = 1
+    """Those that others refer to."""
+    KEYS = 2
+    """Key frames, or the first one asked for after each."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Level.ALL: "all frames are decoded",
+    Level.REFERENCES: "only frames that others refer to are decoded",
+    Level.KEYS: "only key frames are decoded",
+}
+
+
+class Pressure:
+    """Chooses the level: down at once, up one by one after ever longer waits.
+
+    A step up that has to be taken back doubles the wait for the next one; one that
+    lasts as long as the wait halves it.
+    """
+
+    def __init__(self) -> None:
+        self.level = Level.ALL
+        self._has_seen_key = True
+        """Since the level was last lowered: only then it can be judged."""
+        self._wait_ns = SHORTEST_WAIT_NS
+        self._changed_ns = 0
+        self._went_up = False
+
+    def down(self, now_ns: int, *, has_disposable: bool) -> None:
+        """Frames were asked for that could not be ready in time."""
+        if self.level is Level.KEYS or not self._has_seen_key:
+            return
+        if self._went_up and now_ns - self._changed_ns < self._wait_ns:
+            self._wait_ns = min(2 * self._wait_ns, LONGEST_WAIT_NS)
+        use_references = self.level is Level.ALL and has_disposable
+        self.level = Level.REFERENCES if use_references else Level.KEYS
+        self._changed_ns, self._went_up = now_ns, False
+        self._has_seen_key = False
+
+    def at_key_frame(self, now_ns: int, *, has_disposable: bool) -> None:
+        """Decoding can begin anew here: the moment to try more."""
+        self._has_seen_key = True
+        lasted_ns = now_ns - self._changed_ns
+        if lasted_ns < self._wait_ns:
+            return
+        if self._went_up:
+            self._wait_ns = max(self._wait_ns // 2, SHORTEST_WAIT_NS)
+        self._went_up = self.level is not Level.ALL
+        if self._went_up:
+            use_references = self.level is Level.KEYS and has_disposable
+            self.level = Level.REFERENCES if use_references else Level.ALL
+            self._changed_ns = now_ns
+
+
+class Costs:
+    """What decoding takes: means over the newest packets, and the rate of frames."""
+
+    def __init__(self) -> None:
+        self._key_ns = self._other_ns = 0.0
+        self._rate_per_ns = 0.0
+        self._needed = 1.0
+        """Share of the packets that others refer to."""
+        self._last: tuple[int, int] | None = None
+        self._distance = 0
+        """Packets from one key packet to the next, the last time."""
+
+    def took(self, service_ns: int, *, is_key: bool) -> None:
+        """A packet was decoded."""
+        if is_key:
+            self._key_ns += (service_ns - self._key_ns) / (
+                _NEWEST if self._key_ns else 1
+            )
+        else:
+            step = _NEWEST if self._other_ns else 1
+            self._other_ns += (service_ns - self._other_ns) / step
+
+    def asked(self, index: int, now_ns: int) -> None:
+        """A frame is asked for: how many came since the last one tells the rate."""
+        if self._last is not None:
+            frames, passed_ns = index - self._last[0], now_ns - self._last[1]
+            if passed_ns <= 0:
+                return
+            share = min(1.0, passed_ns / _RATE_OVER_NS)
+            rate = frames / passed_ns
+            if not self._rate_per_ns:
+                share = 1.0
+            self._rate_per_ns += share * (rate - self._rate_per_ns)
+        self._last = (index, now_ns)
+
+    def saw(self, *, disposable: bool) -> None:
+        """A packet came."""
+        self._needed += (float(not disposable) - self._needed) / _NEEDED_OVER
+
+    def saw_key_distance(self, packets: int) -> None:
+        """So many packets lay between two key packets."""
+        self._distance = packets
+
+    def of(self, keys: int, others: int) -> float:
+        """Nanoseconds that so many packets are going to take."""
+        return keys * (self._key_ns or self._other_ns) + others * (
+            self._other_ns or self._key_ns
+        )
+
+    def better_wait(self, backlog_ns: float, since_key: int) -> bool:
+        """Whether the next key packet comes before a backlog is worked off.
+
+        Args:
+            backlog_ns: What must be decoded to catch up.
+            since_key: Packets since the last key packet. Where no distance between two
+                is known, as many again are expected.
+        """
+        load = self._other_ns * self._rate_per_ns * self._needed
+        if load >= _HOPELESS:
+            return True
+        if not self._rate_per_ns:
+            return False
+        expected = self._distance - since_key if self._distance else since_key
+        if expected <= 0:  # overdue: there may never be another one
+            expected = since_key
+        return expected / self._rate_per_ns < backlog_ns / (1 - load)
