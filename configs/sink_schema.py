@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from edgepipe.configs.kinds import choice, file_path
+from edgepipe.configs.kinds import choice, file_path, switch
 from edgepipe.configs.scalars import is_mapping
 from edgepipe.configs.section import Section
 
@@ -56,6 +56,20 @@ class VideoSink(Section):
     )
 
 
+class McapSink(Section):
+    """Boxes, and pictures if wanted, as MCAP for Foxglove (extra `robot`)."""
+
+    kind: Annotated[Literal["mcap"], choice(("mcap",))] = Field(description="`mcap`")
+    path: Annotated[str, file_path()] = Field(
+        description=f"File to write. {IN_RUN_FOLDER}"
+    )
+    pictures: Annotated[bool, switch()] = Field(
+        default=True,
+        description="Write the pictures, too, as JPEG. Without them the file is opened"
+        " beside the recording that was played.",
+    )
+
+
 class NullSink(Section):
     """Takes the results and keeps nothing."""
 
@@ -72,6 +86,7 @@ SinkConfig = Annotated[
     | Annotated[MotSink, Tag("mot")]
     | Annotated[CocoSink, Tag("coco")]
     | Annotated[VideoSink, Tag("video")]
+    | Annotated[McapSink, Tag("mcap")]
     | Annotated[NullSink, Tag("null")],
     Discriminator(_sink_kind),
 ]

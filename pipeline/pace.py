@@ -2,6 +2,7 @@
 
 from enum import Enum
 from fractions import Fraction
+from threading import Lock
 
 
 class Pace(Enum):
@@ -11,6 +12,27 @@ class Pace(Enum):
     """As it was recorded: frames appear when a camera would have delivered them."""
     FAST = "fast"
     """As fast as the pipeline takes them: the source waits for credits."""
+
+
+class Epoch:
+    """The moment at which media time is 0, for all streams of one recording."""
+
+    def __init__(self) -> None:
+        self._at_ns: int | None = None
+        self._lock = Lock()
+
+    def ns(self, now_ns: int) -> int:
+        """That moment; it is now if nobody has asked before."""
+        with self._lock:
+            if self._at_ns is None:
+                self._at_ns = now_ns
+            return self._at_ns
+
+    def move(self, by_ns: int) -> None:
+        """Let all streams go on later: one of them was kept waiting."""
+        with self._lock:
+            if self._at_ns is not None:
+                self._at_ns += by_ns
 
 
 class MediaClock:
@@ -25,15 +47,21 @@ class MediaClock:
         pace: How fast a recording is played.
         yields: Whether the source may be made to wait.
         speed: How many seconds of the recording pass in one, with ``REALTIME``.
+        epoch: What it shares with others; None: its first frame is due at once.
     """
 
     def __init__(
-        self, pace: Pace, *, yields: bool, speed: Fraction = Fraction(1)
+        self,
+        pace: Pace,
+        *,
+        yields: bool,
+        speed: Fraction = Fraction(1),
+        epoch: Epoch | None = None,
     ) -> None:
         self._pace = pace
         self._yields = yields
         self._speed = speed.numerator, speed.denominator
-        self._epoch_ns: int | None = None
+        self._epoch = epoch
 
     def capture_ns(self, pts_ns: int | None, now_ns: int) -> int:
         """When the frame with this media time is (or was) captured."""
@@ -41,10 +69,11 @@ class MediaClock:
             return now_ns
         times, by = self._speed
         passed_ns = pts_ns * by // times
-        if self._epoch_ns is None:
-            self._epoch_ns = now_ns - passed_ns
-        due_ns = self._epoch_ns + passed_ns
+        if self._epoch is None:
+            self._epoch = Epoch()
+            self._epoch.ns(now_ns - passed_ns)
+        due_ns = self._epoch.ns(now_ns) + passed_ns
         if self._yields and due_ns < now_ns:
-            self._epoch_ns += now_ns - due_ns
+            self._epoch.move(now_ns - due_ns)
             return now_ns
         return due_ns

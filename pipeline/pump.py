@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from threading import Event
 
 from edgepipe.errors import EdgepipeError
-from edgepipe.pipeline.pace import MediaClock, Pace
+from edgepipe.pipeline.pace import Epoch, MediaClock, Pace
 from edgepipe.pipeline.source import (
     Arrival,
     EventKind,
@@ -38,6 +38,7 @@ class Pump:
             since the one before.
         befell: Called with each of these at once.
         speed: How many seconds of a recording pass in one at its own pace.
+        epoch: When its media time is 0, shared with others; None: it is alone.
     """
 
     def __init__(
@@ -52,11 +53,12 @@ class Pump:
         *,
         waits: bool,
         speed: Fraction = Fraction(1),
+        epoch: Epoch | None = None,
     ) -> None:
         self._stream = stream
         self._source = source
         self._waits = waits
-        self._media = MediaClock(pace, yields=waits, speed=speed)
+        self._media = MediaClock(pace, yields=waits, speed=speed, epoch=epoch)
         self._clock = clock
         self._stop = stop
         self._arrive = arrive

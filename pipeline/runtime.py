@@ -20,6 +20,7 @@ from edgepipe.pipeline.forks import tell_copies
 from edgepipe.pipeline.frame import Frame
 from edgepipe.pipeline.ledger import Account, Ledger
 from edgepipe.pipeline.notices import Befallen, Notices, RungMove
+from edgepipe.pipeline.pace import Epoch
 from edgepipe.pipeline.placement import Placement
 from edgepipe.pipeline.pump import Pump
 from edgepipe.pipeline.source import Arrival, SourceStatus, Watchable
@@ -85,6 +86,8 @@ class Runtime:
         placements: Mapping[str, Placement] = NOWHERE,
     ) -> None:
         self._sources_stop = Event()
+        self._epochs: dict[str, Epoch] = {}
+        """Of recordings with several streams, by their timelines."""
         self._streams = {
             plan.spec.id: StreamRun(plan, self._make_pump(plan, clock))
             for plan in plans
@@ -137,6 +140,10 @@ class Runtime:
 
     def _make_pump(self, plan: StreamPlan, clock: Clock) -> Pump:
         spec = plan.spec
+        timeline = plan.source.info.timeline
+        epoch = None
+        if timeline is not None:
+            epoch = self._epochs.setdefault(timeline, Epoch())
         return Pump(
             spec.id,
             plan.source,
@@ -147,6 +154,7 @@ class Runtime:
             partial(self._befell, spec.id),
             waits=spec.credits,
             speed=plan.speed,
+            epoch=epoch,
         )
 
     def _make_thread(

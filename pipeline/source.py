@@ -39,6 +39,11 @@ class SourceInfo:
     """sha256 of the file's bytes, None when the source is not one file."""
     decoder: str = "software"
     """Who decodes: ``software`` or ``nvdec``."""
+    origin_ns: int = 0
+    """What media time 0 is on the recording's own clock, in nanoseconds."""
+    timeline: str | None = None
+    """Sources with the same one are parts of one recording: their media times count
+    from the same moment. None: it is alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,7 @@ class Pipeline:
 
     def _open_sinks(self, folder: Path) -> list[Sink]:
         sinks: list[Sink] = []
+        origins = self._origins()
         for number, config in enumerate(self.config.sinks):
             where = f"sinks[{number}].path"
             written = getattr(config, "path", None)
@@ -212,6 +213,8 @@ class Pipeline:
                     path=path,
                     class_names=self.card.class_names,
                     codec=getattr(config, "codec", "vp9"),
+                    pictures=getattr(config, "pictures", True),
+                    origins=origins,
                 )
             except OSError as error:
                 problem = f"cannot write {error.filename or path}: {error.strerror}"
@@ -220,6 +223,14 @@ class Pipeline:
             self._closers.callback(sink.close)
             sinks.append(sink)
         return sinks
+
+    def _origins(self) -> dict[str, int | None]:
+        """What media time 0 is on the clock of each stream's recording."""
+        return {
+            each.id: None if source.info.live else source.info.origin_ns
+            for stream, source in zip(self.config.streams, self._sources, strict=True)
+            for each in (stream, *stream.branches)
+        }
 
     def _check_place(self, where: str, kind: str, path: Path, folder: Path) -> None:
         inputs = [

@@ -15,11 +15,11 @@ from edgepipe.stages.recordings.foxglove_schemas import schema
 from edgepipe.stages.recordings.mcap_writer import ChannelFacts
 from edgepipe.stages.recordings.order_of_packets import PacketOrder, Placed
 from edgepipe.stages.recordings.packet_metadata import CODEC
+from edgepipe.stages.recordings.recorded import STAMPS, STREAM
 
 JPEG_QUALITY = 95
-STREAM, STAMPS, CLOCK = "edgepipe.stream", "edgepipe.stamps", "edgepipe.clock"
-"""Keys of a channel's metadata: the stream's id; that the headers' stamps are those of
-the captures; and what they count: ``wall`` or ``media``."""
+CLOCK = "edgepipe.clock"
+"""Key of a channel's metadata: what its stamps count, ``wall`` or ``media``."""
 
 _STILL_CODECS = {"image": "", "mjpeg": "jpeg", "png": "png", "webp": "webp"}
 _MAGIC = {b"\xff\xd8": "jpeg", b"\x89PNG": "png", b"RIFF": "webp", b"BM": "bmp"}

@@ -72,7 +72,7 @@ class McapWriter:
         write: Callable[[int, memoryview], int] = os.write,
     ) -> None:
         self._write_some = write
-        self._channels = channels
+        self._channels = list(channels)
         self.size = self.synced = self.messages = 0
         self._channel_bytes = 0
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -116,6 +116,30 @@ class McapWriter:
         self.messages += 1
         if self._chunk.count >= MOST_CHUNK_BYTES:
             self._write_chunk()
+
+    def add_channel(self, facts: ChannelFacts) -> int:
+        """Register one more channel; return what :meth:`add` calls it.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        self._write_chunk()
+        self._channels.append(facts)
+        self._counts[len(self._channels)] = 0
+        records = RecordBuilder()
+        # All once more: a reader of the stream takes what it knows for the same.
+        first, _, end = self._write_channels(records)
+        self._write(_taken(records))
+        self._channel_bytes = end - first
+        return len(self._channels) - 1
+
+    def write_out(self) -> None:
+        """Hand what there is to the system, without waiting for the disk.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        self._write_chunk()
 
     @property
     def final_size(self) -> int:

@@ -6,6 +6,10 @@ from typing import NamedTuple, Protocol
 from edgepipe.errors import InputError
 from edgepipe.stages.recordings.image_messages import Parser, parser_of
 
+STREAM, STAMPS = "edgepipe.stream", "edgepipe.stamps"
+"""Keys of a channel's metadata: the stream's id, and that edgepipe wrote it: stamps in
+the headers are those of the captures, log times those of decoding."""
+
 
 class Topic(NamedTuple):
     """One channel of a recording."""

@@ -1,9 +1,10 @@
 """Opening a sink by the name of its kind."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgepipe.pipeline.stage import Sink
+from edgepipe.stages.recordings.library import need
 from edgepipe.stages.sinks.null import NullSink
 
 
@@ -13,16 +14,21 @@ def open_sink(
     path: Path | None,
     class_names: Sequence[str],
     codec: str = "vp9",
+    pictures: bool = True,
+    origins: Mapping[str, int | None] | None = None,
     name: str | None = None,
 ) -> Sink:
     """Open one sink; the libraries that it needs are imported here.
 
     Args:
-        kind: ``jsonl``, ``mot``, ``coco``, ``video`` or ``null``.
+        kind: ``jsonl``, ``mot``, ``coco``, ``video``, ``mcap`` or ``null``.
         path: File to write, replaced if it exists; folders are made. ``{stream}`` in
             it gives each stream a file of its own. Ignored by ``null``.
         class_names: Names by class_id.
         codec: ``vp9`` or ``mpeg4``; of ``video`` only.
+        pictures: Whether pictures are written beside the boxes; of ``mcap`` only.
+        origins: By stream, what media time 0 is on its recording's clock, None for a
+            camera; of ``mcap`` only.
         name: Unique name of the sink; the kind if None.
 
     Raises:
@@ -34,6 +40,11 @@ def open_sink(
         return NullSink(name)
     if path is None:
         raise ValueError(f"a sink of kind {kind!r} needs a path")
+    if kind == "mcap":
+        need("mcap", f"a sink of kind {kind}")
+        from edgepipe.stages.sinks.mcap import McapSink
+
+        return McapSink(path, class_names, origins or {}, pictures=pictures, name=name)
     return _open(kind, path, class_names, codec, name)
 
 

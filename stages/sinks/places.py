@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-REPLACED = ("coco", "video")
+REPLACED = ("coco", "mcap", "video")
 """Kinds that remove or replace what lies at their path. The others only write to it, so
 a device or a pipe will do for them."""
 OWN_NAMES = frozenset(

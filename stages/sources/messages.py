@@ -25,7 +25,7 @@ from edgepipe.stages.recordings.key_frames import is_key
 from edgepipe.stages.recordings.packet_codec import PacketCodec
 from edgepipe.stages.recordings.packet_metadata import CODEC, COUNTED
 from edgepipe.stages.recordings.raw_images import picture_of
-from edgepipe.stages.recordings.recorded import Damage, Recorded, Topic
+from edgepipe.stages.recordings.recorded import STAMPS, Damage, Recorded, Topic
 from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.pictures import PictureMaker
@@ -38,8 +38,6 @@ PROBE_MESSAGES = 250
 MOST_STILLS_BYTES = 64 << 20
 """Of images that wait to be decoded; beyond it the oldest are given up."""
 HEADER, LOG = "header", "log"
-STAMPS = "edgepipe.stamps"
-"""Key of a channel's metadata: which stamps its writer says are to be used."""
 
 _SECOND = 10**9
 _FAR = 1 << 60
@@ -83,6 +81,7 @@ class MessageSource:
         uri: str,
         options: TopicOptions,
         input_hash: str | None = None,
+        timeline: str | None = None,
     ) -> None:
         self._recorded, self._topic, self._options = recorded, topic, options
         parser = topic.parser
@@ -105,6 +104,8 @@ class MessageSource:
             codec=self._codec_name(probe),
             live=False,
             input_hash=input_hash,
+            origin_ns=self._origin_ns(probe),
+            timeline=timeline,
         )
         self._codec = None
         self._decoder = Decoder(self._read_for_decoder)
@@ -240,6 +241,13 @@ class MessageSource:
             self._notes.append(f"too few frames to tell a rate: {ASSUMED_FPS:g} fps")
         fps = self._options.fps or ASSUMED_FPS
         return round(_SECOND / fps), fps
+
+    def _origin_ns(self, probe: list[tuple[int, ImageMessage]]) -> int:
+        zero_ns = self._options.zero_ns
+        if zero_ns is not None:
+            return zero_ns
+        shown = (self._stamped(*each).pts for each in probe if each[1].shown)
+        return min(shown, default=0)
 
     def _codec_name(self, probe: list[tuple[int, ImageMessage]]) -> str:
         format_ = probe[0][1].format

@@ -1,12 +1,19 @@
 """From the name of a recording in a robot's format to one topic of it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from edgepipe.errors import InputError
 from edgepipe.stages.recordings.mcap_folder import open_mcap
-from edgepipe.stages.recordings.recorded import Recorded, chosen_topic
+from edgepipe.stages.recordings.recorded import (
+    STREAM,
+    Recorded,
+    Topic,
+    chosen_topic,
+    image_topics,
+)
 from edgepipe.stages.sources.fingerprint import fingerprint
 from edgepipe.stages.sources.messages import (
     HEADER,
@@ -44,7 +51,10 @@ def open_topic(
         options = TopicOptions(loop, fps, decode_threads, place.stamps, place.zero_ns)
         path = place.path
         hash_ = fingerprint(path) if path.is_file() else None
-        return MessageSource(recorded, topic, uri, options, hash_)
+        # Only with a common zero do media times of two topics mean the same.
+        alone = place.zero_ns is None
+        timeline = None if alone else f"{path.absolute()} {place.zero_ns}"
+        return MessageSource(recorded, topic, uri, options, hash_, timeline)
     except BaseException:
         recorded.close()
         raise
@@ -113,3 +123,62 @@ def _zero(uri: str, given: dict[str, str]) -> int | None:
     if not text.isdecimal():
         raise InputError(f"{uri}: zero: expected nanoseconds, got {text!r}")
     return int(text)
+
+
+class Replayable(NamedTuple):
+    """One stream of a recording, ready to be opened."""
+
+    stream: str
+    uri: str
+
+
+def replayable(uri: str, topics: Sequence[str] = ()) -> list[Replayable]:
+    """The streams of a recording, on one clock.
+
+    Of a recording without topics, such as a video file, it is the recording itself.
+
+    Args:
+        uri: As for a source, without ``?topic=``.
+        topics: Which of its topics; all with images if none is named.
+
+    Raises:
+        InputError: It cannot be read, or lacks a topic.
+    """
+    from edgepipe.stages.sources.open import is_robots
+
+    place = place_of(uri)
+    if not place.kind and not is_robots(uri):
+        if topics:
+            raise InputError(f"{uri}: has no topics")
+        return [Replayable("recording", uri)]
+    recorded = open_recorded(place)
+    try:
+        wanted = topics or ([place.topic] if place.topic else [])
+        found = [chosen_topic(recorded, name, str(place.path)) for name in wanted]
+        found = found or image_topics(recorded)
+        if not found:
+            chosen_topic(recorded, None, str(place.path))
+    finally:
+        recorded.close()
+    zeros: list[int] = []
+    for topic in found:
+        source = open_topic(_uri(place, topic), loop=False, fps=None, decode_threads=1)
+        zeros.append(source.info.origin_ns)
+        source.close()
+    place = place._replace(zero_ns=min(zeros) if len(found) > 1 else None)
+    return [
+        Replayable(
+            topic.metadata.get(STREAM, topic.name.lstrip("/")), _uri(place, topic)
+        )
+        for topic in found
+    ]
+
+
+def _uri(place: Place, topic: Topic) -> str:
+    kind = place.kind or ("bag" if _is_bag(place) else "mcap")
+    said = {"topic": topic.name}
+    if place.stamps is not None:
+        said["time"] = place.stamps
+    if place.zero_ns is not None:
+        said["zero"] = str(place.zero_ns)
+    return f"{kind}:{place.path}?{urlencode(said, safe='/')}"

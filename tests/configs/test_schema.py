@@ -110,7 +110,7 @@ from .conftest import Complaints
         ),
         (
             "sinks: [{kind: csv}]\n",
-            "5:16: sinks[0].kind: expected one of jsonl, mot, coco, video, null, got"
+            "5:16: sinks[0].kind: expected one of jsonl, mot, coco, video, mcap, null, got"
             " 'csv'",
         ),
         (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgepipe.pipeline.pace import MediaClock, Pace
+from edgepipe.pipeline.pace import Epoch, MediaClock, Pace
 
 
 def test_fast_replay_captures_when_asked() -> None:
@@ -36,6 +36,25 @@ def test_speed_brings_no_drift() -> None:
     media = MediaClock(Pace.REALTIME, yields=False, speed=Fraction(3))
     media.capture_ns(0, now_ns=7)
     assert media.capture_ns(3 * 10**18 + 1, now_ns=9) == 7 + 10**18
+
+
+def test_streams_of_one_recording_share_its_beginning() -> None:
+    epoch = Epoch()
+    left, right = (
+        MediaClock(Pace.REALTIME, yields=False, epoch=epoch) for _ in range(2)
+    )
+    # Whoever looks first, and however late the other: 250 stays 250 after 0.
+    assert right.capture_ns(250, now_ns=1000) == 1250
+    assert left.capture_ns(0, now_ns=1003) == 1000
+
+
+def test_a_stream_that_waits_holds_up_the_others_of_its_recording() -> None:
+    epoch = Epoch()
+    left = MediaClock(Pace.REALTIME, yields=True, epoch=epoch)
+    right = MediaClock(Pace.REALTIME, yields=False, epoch=epoch)
+    left.capture_ns(0, now_ns=1000)
+    assert left.capture_ns(40, now_ns=1500) == 1500
+    assert right.capture_ns(80, now_ns=1500) == 1540
 
 
 def test_a_frame_without_a_stamp_is_captured_when_it_arrives() -> None:
