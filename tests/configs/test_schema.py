@@ -110,13 +110,13 @@ from .conftest import Complaints
         ),
         (
             "sinks: [{kind: csv}]\n",
-            "5:16: sinks[0].kind: expected one of jsonl, mot, coco, video, mcap, null, got"
-            " 'csv'",
+            "5:16: sinks[0].kind: expected one of jsonl, mot, coco, video, mcap, null,"
+            " got 'csv'",
         ),
         (
             "sinks: [{path: a}]\n",
             "5:9: sinks[0].kind: this key is required, one of jsonl, mot, coco, video,"
-            " null",
+            " mcap, null",
         ),
         ("sinks: [{kind: mot}]\n", "5:9: sinks[0].path: this key is required"),
         ("sinks: [mot]\n", "5:9: sinks[0]: expected a mapping, got 'mot'"),
