@@ -87,7 +87,6 @@ class FileSource:
         self._ended = False
         self._failure: InputError | None = None
         self._index = 0
-        self._read_packets = 0
         self._lap = 0
         tick_ns = 1_000_000_000 * self._recording.time_base
         if not self._recording.stamped:
@@ -113,7 +112,7 @@ class FileSource:
     @property
     def end_state(self) -> tuple[str, str]:
         """``truncated`` if the file holds less than it should."""
-        if self._lap == 0 and self._read_packets < self._recording.announced:
+        if self._lap == 0 and self._recording.reached < self._recording.announced:
             detail = (
                 f"decoded {self._index} of {self._recording.announced} frames that the "
                 f"header announces"
@@ -292,7 +291,6 @@ class FileSource:
     def _take(self, packet: VideoPacket) -> None:
         recording, count = self._recording, self._counted
         self._counted += 1
-        self._read_packets += 1
         if recording.stamped:
             pts = packet.pts if recording.ordered else packet.dts
             stamped = self._stamps.take(pts, packet.dts, is_key=packet.is_keyframe)

@@ -33,7 +33,7 @@ _NO_TIME_STAMPS = 0x80
 """AVFMT_NOTIMESTAMPS among the flags of a format."""
 _COUNTER_BITS = {"mpegts": 33, "mpeg": 33, "flv": 32}
 """Width of the time stamps by format."""
-_DECODING_STAMPS_ONLY = frozenset({"avi"})
+_DECODING_STAMPS_ONLY = frozenset({"avi", "asf", "asf_o"})
 """Formats that number chunks; presentation stamps made from these can be wrong."""
 STRICT = frozenset({"hevc"})
 """Decoders that say nothing of damage unless they are told to stop at it. That of H.264
@@ -72,6 +72,8 @@ class Recording:
         videos: How many videos the file has; the first is used.
         fps: The rate that the header gives, or None; absurd ones are not given.
         absurd_fps: The rate that the header gives if nobody can believe it.
+        reached: How many of the announced packets there have been, those that a
+            recorder left empty on purpose included.
         read_error: Why reading stopped before the end of the file; empty so far.
 
         decoder: What makes pictures of packets: FFmpeg's own decoder unless it is
@@ -93,6 +95,8 @@ class Recording:
             self.extradata = self._codec.extradata
             self._demuxed = self._container.demux(self._stream)
             self.read_error = ""
+            self.reached = 0
+            self.format = self._container.format.name
             self._first = self._read()
         except BaseException:
             self._container.close()
@@ -100,7 +104,6 @@ class Recording:
         self.time_base = self._stream.time_base or Fraction(1, 1000)
         self.announced = self._stream.frames
         self.stamped = self._is_stamped()
-        self.format = self._container.format.name
         self.ordered = self.stamped and self.format not in _DECODING_STAMPS_ONLY
         self.bits = _COUNTER_BITS.get(self.format)
         self.videos = sum(map(_is_video, self._container.streams.video))
@@ -149,6 +152,9 @@ class Recording:
         try:
             for packet in self._demuxed:
                 if packet.size:
+                    self.reached += 1
+                    if self.format == "avi" and packet.dts is not None:
+                        self.reached = packet.dts + 1
                     return packet
         except FFmpegError as error:
             self.read_error = f"reading stopped: {error.strerror}"

@@ -64,6 +64,9 @@ STAMPED = [
     Kind("open_gop.ts", "libx264", 2, None, _OPEN),
     Kind("old.ts", "mpeg2video", 2),
     Kind("old.mpg", "mpeg2video", 2),
+    Kind("blu_ray.m2ts", "libx264", 2),
+    Kind("reordered.asf", "libx264", 2),
+    Kind("old.wmv", "wmv2"),
     Kind("plain.avi", "libx264"),
     Kind("reordered.avi", "libx264", 2),
     Kind("old.avi", "mpeg4", 2),
@@ -138,6 +141,19 @@ def test_uneven_and_late_stamps_are_kept(make_clip: MakeClip, name: str) -> None
     found = play(opened(clip))
     assert found.numbers == list(range(9))
     assert found.times_ms == pytest.approx([40 * (s - 50) for s in stamps], abs=1)
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+def test_empty_chunks_stand_for_frames_that_the_recorder_left_out(
+    make_clip: MakeClip, codec: str
+) -> None:
+    stamps = [0, 1, 2, 6, 7, 8, 20, 21]
+    clip = make_clip("gaps.avi", codec=codec, frames=8, stamps=stamps)
+    found = play(opened(clip))
+    assert found.numbers == list(range(8))
+    assert found.times_ms == [40 * s for s in stamps]
+    assert found.source.end_state == ("ended", "")
+    assert [kind for kind, _ in found.kinds] == ["gap"]
 
 
 def test_a_recording_that_begins_before_zero_is_cut_as_its_edit_list_says(
@@ -270,7 +286,7 @@ def test_a_file_that_vanishes_is_played_to_its_end_and_not_again(
 
 CUT = [
     Kind("fast.mp4", "libx264", 2, {"movflags": "faststart"}),
-    *(k for k in STAMPED if k.name in ("fragments.mp4", "old.ts", "reordered.avi")),
+    *(k for k in STAMPED if k.name in ("fragments.mp4", "old.ts", "plain.avi")),
     *(k for k in STAMPED if k.name in ("live.mkv", "reordered.mkv", "reordered.flv")),
     *(k for k in UNSTAMPED if k.name in ("raw.h264", "raw.mjpeg")),
 ]
@@ -293,7 +309,9 @@ def test_wherever_a_file_is_cut_it_gives_what_it_has(
     if not whole.exists():
         kind.make(make_clip)
     content = whole.read_bytes()
-    at = data.draw(st.integers(0, len(content) - 1))
+    # Of a transport stream that is very short FFmpeg does not see what it is.
+    least = 2000 if kind.name.endswith(".ts") else 0
+    at = data.draw(st.integers(least, len(content) - 1))
     path = tmp_path / f"cut_{kind.name}"
     path.write_bytes(content[:at])
     try:
@@ -303,13 +321,12 @@ def test_wherever_a_file_is_cut_it_gives_what_it_has(
     times = [t / 40 for t in found.times_ms]
     sound = [(t, n) for t, n in zip(times, found.numbers, strict=True) if n is not None]
     assert [round(t) for t, _ in sound] == [number for _, number in sound]
-    assert len(times) - len(sound) <= 1
+    assert len(times) - len(sound) <= DEEPEST
     assert max(times, default=0) < len(times) + DEEPEST
     state, detail = found.source.end_state
     if kind in STAMPED + CUT[:1] and kind.name != "fragments.mp4":
         # Elsewhere a file that ends between two pictures looks complete.
-        # Of a transport stream that is very short FFmpeg does not see what it is.
-        whole_packets = kind.name.endswith(".ts") and (at % 188 == 0 or at < 2000)
+        whole_packets = kind.name.endswith(".ts") and at % 188 == 0
         complete = len(sound) == FRAMES
         assert state == "truncated" or whole_packets or complete
         assert (state == "truncated") == bool(detail)
