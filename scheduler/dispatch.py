@@ -117,6 +117,8 @@ class Dispatcher:
         chosen, wake_ns = self._first_allowed(candidates, entries, resource, now_ns)
         if chosen is None:
             return Decision(doomed, (), wake_ns)
+        if resource.slots > 1 and chosen.frame.stream.spec.credits:
+            chosen = _next_ahead(chosen, entries, resource, now_ns)
         step = chosen.frame.stream.spec.steps[chosen.frame.step]
         if self._policy.batch and step.batch_max > 1 and len(entries) > 1:
             batch = self._batch(chosen, kept, out, resource, now_ns)
@@ -349,6 +351,32 @@ def _surest_first(
             if plan.fits(rest, [now_ns + cost.plan_ns, *slots]):
                 return [entry, *rest]
     return kept
+
+
+def _next_ahead(
+    chosen: Entry, entries: Sequence[Entry], resource: ResourceState, now_ns: int
+) -> Entry:
+    """The first step of the stream's next frame instead, if that keeps a slot busy.
+
+    Where a source waits for credits and its frames take the first step in order, one
+    slot after the other would find that step taken and nothing else to do. So one frame
+    is always kept that has passed it. Whoever has no time for that is not held up.
+    """
+    stream = chosen.frame.stream
+    if not chosen.frame.step or not stream.spec.steps[0].stateful:
+        return chosen
+    ahead: Entry | None = None
+    for entry in entries:
+        if entry is not chosen:
+            if entry.frame.stream is not stream or entry.frame.step:
+                return chosen  # the other slots will have something to do
+            ahead = entry
+    if ahead is None or stream.places[0] is not resource:
+        return chosen
+    first = ahead.frame.costs[0].alone
+    rest = [entry for entry in entries if entry is not ahead]
+    ends = [now_ns + first.guard_ns, *forecast.slot_ends(resource, now_ns)[1:]]
+    return ahead if first.measured and plan.fits(rest, ends) else chosen
 
 
 def _better_wait(entry: Entry, resource: ResourceState, now_ns: int) -> int | None:
