@@ -63,7 +63,7 @@ def open_source(
     Raises:
         InputError: There is nothing readable there; the message names it.
     """
-    scheme = _scheme(uri)
+    scheme = scheme_of(uri)
     opened: Source | None
     if scheme in LIVE:
         from edgepipe.stages.sources.open_live import LiveOptions, open_live
@@ -111,7 +111,7 @@ def _open_other(
     return None
 
 
-def _scheme(uri: str) -> str:
+def scheme_of(uri: str) -> str:
     """The scheme in lower case; empty for a path, which may contain colons."""
     if _DEVICE.match(uri):
         return "v4l2"
@@ -129,6 +129,18 @@ def _scheme(uri: str) -> str:
     raise InputError(
         f"{hide_credentials(uri)}: unknown scheme {scheme}: (known: {known})"
     )
+
+
+def local_path(uri: str) -> Path | None:
+    """Where the file or folder of a source lies; None if it has none.
+
+    Raises:
+        InputError: There is nothing there.
+    """
+    scheme = scheme_of(uri)
+    if scheme == "sample":
+        return sample_path(uri)
+    return _path(uri, scheme) if scheme in ("", "file") else None
 
 
 def is_robots(uri: str) -> bool:
