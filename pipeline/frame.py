@@ -50,6 +50,9 @@ class Picture:
     The planes are read-only views and may be wider in memory than they look (row
     padding is already cut off, so the stride is larger than the width). They stay
     valid as long as the picture is referenced; ``owner`` keeps the memory alive.
+
+    Where nobody needs the whole picture, planes may be smaller than ``width`` x
+    ``height``: these are always the size of what the camera captured.
     """
 
     format: PixelFormat

@@ -12,6 +12,7 @@ __all__ = [
     "DamagedError",
     "EventKind",
     "Interruptible",
+    "Reducing",
     "Shedding",
     "SkippedError",
     "Source",
@@ -168,6 +169,19 @@ class Shedding(Protocol):
     @property
     def decoding(self) -> str:
         """Which frames are decoded at present, in words."""
+        ...
+
+
+@runtime_checkable
+class Reducing(Protocol):
+    """A source that can give smaller planes for less work."""
+
+    def reduce_to(self, least: Callable[[int, int], tuple[int, int]]) -> None:
+        """From now on nobody needs planes larger than that.
+
+        Args:
+            least: From width and height of a picture to those that are needed of it.
+        """
         ...
 
 

@@ -27,7 +27,7 @@ from edgepipe.pipeline.pace import Pace
 from edgepipe.pipeline.placement import Placement
 from edgepipe.pipeline.results import CAPACITY, Results, WhenFull, run
 from edgepipe.pipeline.runtime import Runtime, StreamPlan
-from edgepipe.pipeline.source import Source, SourceInfo
+from edgepipe.pipeline.source import Reducing, Source, SourceInfo
 from edgepipe.pipeline.stage import Sink, Stage
 from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.job import (
@@ -62,6 +62,9 @@ from edgepipe.telemetry.records import FrameRecord
 T = TypeVar("T")
 
 SECOND_NS = 10**9
+
+SHOWING = frozenset({"video"})
+"""Kinds of sinks that look at pictures."""
 
 DECODE_THREADS = INFERENCE_THREADS
 """For one frame, as for inference."""
@@ -150,6 +153,10 @@ class Pipeline:
         self._closers.callback(self.classifiers.close)
         self.card: ModelCard = self.networks.full.card
         self.engine: Engine = self.networks.full.engine
+        if not self._shows_pictures(sinks):
+            for source in self._sources:
+                if isinstance(source, Reducing):
+                    source.reduce_to(self.networks.least_size)
         self.outlet = Outlet([*self._open_sinks(folder), *sinks])
         self._closers.callback(self.outlet.close)
         self.plans = [
@@ -196,6 +203,14 @@ class Pipeline:
         if name == AUTO:
             name = "slack+ladder" if self.config.scheduler.ladder else "slack"
         return BY_NAME[name]
+
+    def _shows_pictures(self, sinks: Sequence[Sink]) -> bool:
+        """Whether anybody but the networks may look at pictures.
+
+        What a program's own sinks do with them nobody knows.
+        """
+        shown = any(sink.kind in SHOWING for sink in self.config.sinks)
+        return shown or bool(sinks) or bool(self.classifiers.stages)
 
     def _open_sinks(self, folder: Path) -> list[Sink]:
         sinks: list[Sink] = []

@@ -20,6 +20,7 @@ from edgepipe.scheduler.job import PERMILLE
 from edgepipe.stages.by_rung import BatchByRung, ByRung
 from edgepipe.stages.convert import Convert
 from edgepipe.stages.infer import Infer
+from edgepipe.stages.letterbox import letterbox_for
 from edgepipe.telemetry.clock import MonotonicClock
 
 T = TypeVar("T")
@@ -92,6 +93,20 @@ class Networks:
     def close(self) -> None:
         """Release the engines; calling it again does nothing."""
         self._closers.close()
+
+    def least_size(self, width: int, height: int) -> tuple[int, int]:
+        """The size that a picture has in the largest network's input."""
+        placements = [
+            letterbox_for(
+                width,
+                height,
+                network.card.width,
+                network.card.height,
+                network.card.align,
+            )
+            for network in self.by_variant.values()
+        ]
+        return max(p.width for p in placements), max(p.height for p in placements)
 
     def warm_up(self) -> None:
         """Run everything a few times on a drawn image."""

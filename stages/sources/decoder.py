@@ -105,8 +105,8 @@ class Decoder:
 
     Packets are left out where nothing is lost by it: those before a key frame from
     which the frame can be decoded, and those that nothing refers to. With a time limit
-    more is left out, as ``Pressure`` decides. After damage nothing is decoded before the
-    next key frame, because everything up to there may refer to it.
+    more is left out, as ``Pressure`` decides. After damage nothing is decoded before
+    the next key frame, because everything up to there may refer to it.
     """
 
     def __init__(self, read_more: Callable[[], bool]) -> None:

@@ -23,6 +23,7 @@ from edgepipe.pipeline.source import (
 from edgepipe.stages.sources.completeness import missing_end
 from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.fingerprint import fingerprint
+from edgepipe.stages.sources.jpeg import LeastSize, ReducedJpegs, is_available
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.packer import Packer
 from edgepipe.stages.sources.pictures import PictureMaker
@@ -65,6 +66,8 @@ class FileSource:
         self._pictures = PictureMaker()
         self._assumed: list[str] = []
         self._strict_failed = False
+        self._jpegs: ReducedJpegs | None = None
+        self._has_reduced = False
         first = self._first_picture()
         self._recording = self._open()
         self._hardware = self._choose_decoder(decoder)
@@ -138,7 +141,29 @@ class FileSource:
 
     def decode(self, index: int) -> Picture:
         """Decode up to the frame of that arrival."""
+        if self._jpegs is not None:
+            return self._reduced(self._jpegs, index)
         return self._pictures.picture(self._decoder.frame(index))
+
+    def reduce_to(self, least: LeastSize) -> None:
+        """Decode JPEGs no larger than needed, where the extra ``jpeg`` is installed."""
+        # Two fields of a frame are two JPEGs in one packet.
+        is_plain = self._recording.codec == "mjpeg" and not self._pictures.notes
+        if is_plain and self._hardware is None and is_available():
+            self._jpegs = ReducedJpegs(least)
+
+    def _reduced(self, jpegs: ReducedJpegs, index: int) -> Picture:
+        _, given = self._decoder.packets(index)
+        if not given:
+            raise DamagedError("there is no packet for this frame")
+        try:
+            picture = jpegs.picture(memoryview(given[-1][1]))
+        except DamagedError:
+            if not self._has_reduced:
+                self._jpegs = None  # the first one: FFmpeg may know what this is
+            raise
+        self._has_reduced = True
+        return picture
 
     @property
     def packet_format(self) -> PacketFormat | None:
@@ -165,6 +190,8 @@ class FileSource:
         self, index: int, until_ns: int, now_ns: Callable[[], int]
     ) -> Picture:
         """The same, if it can be done by ``until_ns``."""
+        if self._jpegs is not None:
+            return self._reduced(self._jpegs, index)
         return self._pictures.picture(self._decoder.frame(index, until_ns, now_ns))
 
     @property

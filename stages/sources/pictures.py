@@ -80,6 +80,7 @@ class PictureMaker:
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
         self._traits: dict[str, _Traits] = {}
+        self._orientations: dict[int, Orientation] = {}
         self.notes: tuple[str, ...] = ()
 
     def picture(self, frame: VideoFrame) -> Picture:
@@ -91,7 +92,7 @@ class PictureMaker:
         that colours are those that were stored.
         """
         self._note(frame)
-        orientation = orientation_of(frame)
+        orientation = self._orientation(frame)
         angle = frame.rotation if orientation != UPRIGHT else 0
         # Stills of one channel rarely say what their range is: it is full.
         limited = frame.color_range == _LIMITED_RANGE
@@ -132,6 +133,17 @@ class PictureMaker:
             dst_color_range=ColorRange.JPEG if full else ColorRange.MPEG,
             threads=1,  # or swscale starts a thread for each processor
         )
+
+    def _orientation(self, frame: VideoFrame) -> Orientation:
+        if isinstance(frame.opaque, Orientation):  # found in the packet
+            return frame.opaque
+        # A frame whose side data was looked at lives until garbage is collected, so
+        # that is done once for each angle; mirrors of one angle hardly ever change.
+        angle = frame.rotation
+        found = self._orientations.get(angle)
+        if found is None:
+            found = self._orientations[angle] = orientation_of(frame)
+        return found
 
     def _note(self, frame: VideoFrame) -> None:
         if frame.interlaced_frame:

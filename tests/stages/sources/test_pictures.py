@@ -1,5 +1,7 @@
 """Colour and shape of decoded video, against arithmetic in floating point."""
 
+import gc
+import weakref
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -219,6 +221,27 @@ def test_odd_sizes_of_every_chroma_end_where_the_picture_ends() -> None:
         image = to_bgr(picture)
         assert image.shape == (63, 97, 3)
         assert np.abs(image[-1, -1].astype(int) - 20).max() <= 2
+
+
+def test_pictures_that_nobody_refers_to_are_gone_at_once() -> None:
+    class Witness:
+        """Goes with the frame that it is attached to."""
+
+    maker = PictureMaker()
+    gone: list[weakref.ref[Witness]] = []
+    gc.disable()
+    try:
+        for _ in range(3):
+            frame = bars_frame("yuv420p", 6, full=False)
+            witness = Witness()
+            frame.opaque = witness
+            gone.append(weakref.ref(witness))
+            picture = maker.picture(frame)
+            del frame, witness, picture
+        # The first one's side data has been looked at.
+        assert [each() is None for each in gone[1:]] == [True, True]
+    finally:
+        gc.enable()
 
 
 def test_high_dynamic_range_and_interlacing_are_said() -> None:
