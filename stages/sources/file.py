@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ from edgepipe.stages.sources.jpeg import LeastSize, ReducedJpegs, is_available
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.packer import Packer
 from edgepipe.stages.sources.pictures import PictureMaker
+from edgepipe.stages.sources.rate import other_rate
 from edgepipe.stages.sources.recording import (
     ASSUMED_FPS,
     NVDEC,
@@ -43,6 +45,8 @@ _SEAMS = (EventKind.DISCONTINUITY, EventKind.REGRESSION)
 """Key frames with these may begin another recording that was joined to the first."""
 _PROBE_PACKETS = 250
 """Packets within which a file must show its first picture: ten seconds."""
+_RATE_PACKETS = 60
+"""Packets that tell whether the header's rate can be right."""
 
 
 class FileSource:
@@ -243,7 +247,8 @@ class FileSource:
     def _try_first_frame(self) -> VideoFrame | None:
         recording = self._open()
         try:
-            return _first_frame(recording)
+            frame, self._probed = _first_frame(recording)
+            return frame
         finally:
             recording.close()
 
@@ -265,11 +270,24 @@ class FileSource:
                 self._assumed.append(
                     f"fps {fps:g} is not used: the file has time stamps"
                 )
-            return recording.fps or ASSUMED_FPS
+            return self._checked_rate(recording.fps or ASSUMED_FPS)
         rate = fps or recording.fps or ASSUMED_FPS
         if fps is None:
             self._assumed.append(f"no time stamps in the file: assumed {rate:g} fps")
         return rate
+
+    def _checked_rate(self, fps: float) -> float:
+        recording = self._recording
+        if not recording.ordered:
+            return fps
+        measured = other_rate(fps, self._probed, recording.time_base)
+        if measured is None:
+            return fps
+        self._assumed.append(
+            f"the header's rate of {fps:g} fps is not believed: frames come at"
+            f" {measured:g} fps"
+        )
+        return measured
 
     # --- reading, with the lock held --------------------------------------------------
 
@@ -350,14 +368,17 @@ class FileSource:
         self._index += 1
 
 
-def _first_frame(recording: Recording) -> VideoFrame | None:
+def _first_frame(recording: Recording) -> tuple[VideoFrame | None, list[int]]:
+    """The first picture, and the stamps of the packets that were read."""
+    first: VideoFrame | None = None
+    stamps: list[int] = []
     packets = recording.packets()
-    for _ in range(_PROBE_PACKETS):
+    while len(stamps) < (_PROBE_PACKETS if first is None else _RATE_PACKETS):
         packet = next(packets, None)
-        try:
-            frames = recording.decode(packet)
-        except FFmpegError:
-            frames = []
-        if frames or packet is None:
-            return next(iter(frames), None)
-    return None
+        if first is None:
+            with suppress(FFmpegError):
+                first = next(iter(recording.decode(packet)), None)
+        if packet is None:
+            break
+        stamps.append(packet.pts or 0)
+    return first, stamps

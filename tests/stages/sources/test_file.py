@@ -198,6 +198,15 @@ def test_a_rate_that_is_not_needed_is_said_to_be_unused(make_clip: MakeClip) -> 
     assert source.warnings == ("fps 10 is not used: the file has time stamps",)
 
 
+@pytest.mark.parametrize("name", ["lies.mkv", "lies.ts", "lies.flv"])
+def test_a_rate_that_frames_do_not_have_is_not_believed(
+    make_clip: MakeClip, name: str
+) -> None:
+    stamps = [7 * k for k in range(20)]
+    source = opened(make_clip(name, codec="libx264", frames=20, stamps=stamps))
+    assert source.info.fps == pytest.approx(25 / 7, rel=0.01)
+
+
 def test_a_cut_off_file_ends_truncated_after_what_is_there(
     tmp_path: Path, make_clip: MakeClip
 ) -> None:
