@@ -190,7 +190,7 @@ class Decoder:
 
         Args:
             index: Of the frame.
-            until_ns: When the picture must be there; None: it has all the time it needs.
+            until_ns: When the picture must be there; None: there is no hurry.
             now_ns: The clock of ``until_ns``.
 
         Raises:
@@ -363,7 +363,7 @@ class Decoder:
             if not self._packets:
                 return False
             waiting = self._packets.popleft()
-        recording, key, packet, disposable = waiting
+        recording, key, packet, _ = waiting
         if recording is not self._recording:
             self._recording = recording
             self._count = self._fed = key.stamp

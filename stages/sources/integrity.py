@@ -1,8 +1,8 @@
 """Damage that shows in the bytes of H.264 and H.265 packets before decoding. Pure.
 
-FFmpeg conceals most damage and seldom says so. Three things can be seen without decoding:
-bytes that no encoder may write, lengths that do not fit, and, in H.264, numbers that
-tell that a frame others refer to never came.
+FFmpeg conceals most damage and seldom says so. Three things can be seen without
+decoding: bytes that no encoder may write, lengths that do not fit, and, in H.264,
+numbers that tell that a frame others refer to never came.
 """
 
 from collections.abc import Iterator

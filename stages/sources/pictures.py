@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
+from av.sidedata.sidedata import SideDataContainer
 from av.sidedata.sidedata import Type as SideDataType
 from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
@@ -179,8 +180,9 @@ def orientation_of(frame: VideoFrame) -> Orientation:
     if isinstance(frame.opaque, Orientation):  # found in the packet
         return frame.opaque
     try:
-        side_data: Any = frame.side_data  # the stub takes it for a dictionary
-        data = side_data.get(SideDataType.DISPLAYMATRIX)
+        # Not frame.side_data, which the frame would keep: a circle of references, whose
+        # memory comes back when garbage is collected and not when the frame goes.
+        data: Any = SideDataContainer(frame).get(SideDataType.DISPLAYMATRIX)
     except ValueError:  # PyAV 18 does not know all kinds of FFmpeg 8
         return _TURNED.get(frame.rotation, UPRIGHT)
     if data is None:
