@@ -1,7 +1,7 @@
 """JPEGs decoded no larger than somebody needs them, with libjpeg-turbo.
 
-A JPEG can be decoded at a half, a quarter or an eighth of its size for less than it takes
-to decode the whole. Needs the extra ``jpeg``.
+A JPEG can be decoded at a half, a quarter or an eighth of its size for less than it
+takes to decode the whole. Needs the extra ``jpeg``.
 """
 
 import sys

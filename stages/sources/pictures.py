@@ -81,7 +81,6 @@ class PictureMaker:
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
         self._traits: dict[str, _Traits] = {}
-        self._orientations: dict[int, Orientation] = {}
         self.notes: tuple[str, ...] = ()
 
     def picture(self, frame: VideoFrame) -> Picture:
@@ -93,7 +92,7 @@ class PictureMaker:
         that colours are those that were stored.
         """
         self._note(frame)
-        orientation = self._orientation(frame)
+        orientation = orientation_of(frame)
         angle = frame.rotation if orientation != UPRIGHT else 0
         # Stills of one channel rarely say what their range is: it is full.
         limited = frame.color_range == _LIMITED_RANGE
@@ -135,17 +134,6 @@ class PictureMaker:
             threads=1,  # or swscale starts a thread for each processor
         )
 
-    def _orientation(self, frame: VideoFrame) -> Orientation:
-        if isinstance(frame.opaque, Orientation):  # found in the packet
-            return frame.opaque
-        # A frame whose side data was looked at lives until garbage is collected, so
-        # that is done once for each angle; mirrors of one angle hardly ever change.
-        angle = frame.rotation
-        found = self._orientations.get(angle)
-        if found is None:
-            found = self._orientations[angle] = orientation_of(frame)
-        return found
-
     def _note(self, frame: VideoFrame) -> None:
         if frame.interlaced_frame:
             self._add_note("interlaced: both fields of a frame are shown together")
@@ -175,6 +163,10 @@ def _traits(format_: VideoFormat) -> _Traits:
     return _Traits(target, is_yuv, name.startswith("yuvj"))
 
 
+_side_data: Any = SideDataContainer
+"""Its stub knows no argument."""
+
+
 def orientation_of(frame: VideoFrame) -> Orientation:
     """Which way up a frame is to be shown."""
     if isinstance(frame.opaque, Orientation):  # found in the packet
@@ -182,7 +174,7 @@ def orientation_of(frame: VideoFrame) -> Orientation:
     try:
         # Not frame.side_data, which the frame would keep: a circle of references, whose
         # memory comes back when garbage is collected and not when the frame goes.
-        data: Any = SideDataContainer(frame).get(SideDataType.DISPLAYMATRIX)
+        data: Any = _side_data(frame).get(SideDataType.DISPLAYMATRIX)
     except ValueError:  # PyAV 18 does not know all kinds of FFmpeg 8
         return _TURNED.get(frame.rotation, UPRIGHT)
     if data is None:

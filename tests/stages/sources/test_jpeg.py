@@ -1,4 +1,4 @@
-"""JPEGs decoded no larger than needed keep their size, their place and their colours."""
+"""JPEGs decoded no larger than needed keep their size, place and colours."""
 
 import tracemalloc
 from collections.abc import Callable
