@@ -24,6 +24,8 @@ class Packet(NamedTuple):
     """Whether decoding can begin here."""
     is_shown: bool
     """False: others refer to it, and itself it is cut away."""
+    captured_ns: int | None = None
+    """Of a camera's: when it was taken, also if nobody will ask for its frame."""
 
 
 class Taken(NamedTuple):

@@ -59,7 +59,9 @@ class KeptStream(Protocol):
         ...
 
 
-def keep(source: Source, stream: str, *, clock: str, raw: bool) -> KeptStream:
+def keep(
+    source: Source, stream: str, *, clock: str, raw: bool, ahead_ns: int = 0
+) -> KeptStream:
     """The best way to keep a source's frames.
 
     Args:
@@ -67,13 +69,15 @@ def keep(source: Source, stream: str, *, clock: str, raw: bool) -> KeptStream:
         stream: Its id, the name of the topic.
         clock: The value of CLOCK.
         raw: Pictures that are not compressed are kept as they are, not as JPEG.
+        ahead_ns: Added to the source's stamps: the wall clock minus the monotonic one,
+            or 0 for media time.
     """
     said = {STREAM: stream, STAMPS: "capture", CLOCK: clock}
     if isinstance(source, PacketSource):
         format_ = source.packet_format
         if format_ is not None:
-            return _Packets(source, format_, stream, said)
-    return _Pictures(source, stream, said, raw=raw)
+            return _Packets(source, format_, stream, said, ahead_ns)
+    return _Pictures(source, stream, said, ahead_ns, raw=raw)
 
 
 def topic_of(stream: str) -> str:
@@ -90,8 +94,10 @@ class _Packets:
         format_: PacketFormat,
         stream: str,
         said: dict[str, str],
+        ahead_ns: int,
     ) -> None:
         self._source, self._stream = source, stream
+        self._ahead_ns = ahead_ns
         self._order = PacketOrder()
         codec = format_.codec
         self._still = _STILL_CODECS.get(codec)
@@ -117,7 +123,9 @@ class _Packets:
         yield from map(self._made, self._order.rest())
 
     def _made(self, placed: Placed) -> Made:
-        packet, stamp_ns, decoded_ns = placed
+        packet = placed.packet
+        stamp_ns = placed.stamp_ns + self._ahead_ns
+        decoded_ns = placed.decoded_ns + self._ahead_ns
         return Made(decoded_ns, self._message(packet, stamp_ns), packet.is_key)
 
     def _message(self, packet: Packet, stamp_ns: int) -> bytes:
@@ -143,8 +151,15 @@ class _Pictures:
     """Decoded pictures, compressed as JPEG or not at all."""
 
     def __init__(
-        self, source: Source, stream: str, said: dict[str, str], *, raw: bool
+        self,
+        source: Source,
+        stream: str,
+        said: dict[str, str],
+        ahead_ns: int,
+        *,
+        raw: bool,
     ) -> None:
+        self._ahead_ns = ahead_ns
         self._source, self._stream, self._raw = source, stream, raw
         name = foxglove.RAW if raw else foxglove.IMAGE
         self.channel = ChannelFacts(topic_of(stream), name, schema(name), said)
@@ -154,6 +169,7 @@ class _Pictures:
 
     def messages(self, index: int, stamp_ns: int) -> Iterator[Made]:
         """The frame's own message."""
+        stamp_ns += self._ahead_ns
         picture = self._source.decode(index)
         make = self._uncompressed if self._raw else self._jpeg
         yield Made(stamp_ns, make(picture, stamp_ns), is_key=True)

@@ -12,7 +12,15 @@ import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Channel, ChunkIndex, Footer, Metadata, Schema, Statistics
+from mcap.records import (
+    Channel,
+    ChunkIndex,
+    Footer,
+    Metadata,
+    MetadataIndex,
+    Schema,
+    Statistics,
+)
 
 from edgepipe.errors import InputError
 from edgepipe.stages.recordings.recorded import Damage, Stored, Topic
@@ -191,6 +199,13 @@ class McapFile:
             if index.message_index_offsets:
                 held = frozenset(index.message_index_offsets)
                 self._holds[index.chunk_start_offset] = held
+        elif opcode == Opcode.METADATA_INDEX:
+            at = MetadataIndex.read(stream).offset
+            head = self._read(at, _RECORD.size)
+            inner, size = _RECORD.unpack(head)
+            if inner == Opcode.METADATA:
+                record = _Record(inner, at + _RECORD.size, size)
+                self._note(inner, memoryview(self._content(record)))
         elif opcode == Opcode.METADATA:
             metadata = Metadata.read(stream)
             self.metadata[metadata.name] = metadata.metadata

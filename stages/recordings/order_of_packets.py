@@ -31,8 +31,12 @@ class PacketOrder:
 
     def take(self, taken: Taken, stamp_ns: int) -> Iterator[Placed]:
         """Add what a frame brought; give what can be kept now, in decoding order."""
-        self._waiting.extend(taken.packets)
-        self._stamps[taken.tag] = stamp_ns
+        for packet in taken.packets:
+            self._waiting.append(packet)
+            if packet.captured_ns is not None:
+                self._stamps[packet.tag] = packet.captured_ns
+        if any(packet.tag == taken.tag for packet in self._waiting):
+            self._stamps[taken.tag] = stamp_ns
         while self._waiting and (
             self._is_placed(self._waiting[0]) or len(self._waiting) > MOST_UNSHOWN
         ):

@@ -33,9 +33,6 @@ class Input(NamedTuple):
     stream: str
     source: Source
     kept: KeptStream
-    ahead_ns: int
-    """Added to capture stamps: the wall clock minus the monotonic one; 0 for media
-    time."""
 
 
 @dataclass(slots=True)
@@ -167,7 +164,7 @@ class Recorder:
             if stamp_ns is None:
                 stamp_ns = self._clock.now_ns()
             try:
-                for made in each.kept.messages(arrival.index, stamp_ns + each.ahead_ns):
+                for made in each.kept.messages(arrival.index, stamp_ns):
                     put(made)
             except DamagedError:
                 account.damaged += 1

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.packets import PacketFormat
 
 
 class CameraError(Exception):
@@ -62,6 +63,20 @@ class ShotDecoder(Protocol):
 
     def forget(self) -> None:
         """What comes next does not follow what was last."""
+        ...
+
+
+@runtime_checkable
+class PackingDecoder(Protocol):
+    """A decoder whose payloads can be kept as they are."""
+
+    @property
+    def packet_format(self) -> PacketFormat:
+        """What the payloads are."""
+        ...
+
+    def packed(self, payload: object, *, is_key: bool) -> bytes:
+        """The bytes of a payload, fit to be decoded without the connection."""
         ...
 
 

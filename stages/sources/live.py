@@ -11,6 +11,8 @@ import numpy as np
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.packets import Packet, PacketFormat
+from edgepipe.pipeline.packets import Taken as TakenPackets
 from edgepipe.pipeline.source import Arrival, DamagedError, SourceInfo, SourceStatus
 from edgepipe.pipeline.source_events import EventKind, SourceEvent
 from edgepipe.stages.sources.backlog import Announced, Backlog, Taken, Waiting
@@ -18,6 +20,7 @@ from edgepipe.stages.sources.camera import (
     Camera,
     CameraFacts,
     Decoded,
+    PackingDecoder,
     Shot,
     ShotDecoder,
 )
@@ -78,6 +81,7 @@ class LiveSource:
         self._decoder: ShotDecoder | None = None
         self._decoded: dict[int, Decoded] = {}
         self._broken = ""
+        self._newest: ShotDecoder | None = None
         self._thread = Thread(target=self._run, name="edgepipe-camera", daemon=True)
         self._has_ended = False
         self._thread.start()
@@ -138,6 +142,20 @@ class LiveSource:
         self._reader.looked(lambda: _digest(picture))
         return picture
 
+    @property
+    def packet_format(self) -> PacketFormat | None:
+        """Of the newest connection; None if it sends pictures, or nothing yet."""
+        decoder: object = self._newest
+        return decoder.packet_format if isinstance(decoder, PackingDecoder) else None
+
+    def packets(self, index: int) -> TakenPackets:
+        """What the camera sent up to the picture of that frame."""
+        with self._decoding, self._changed:
+            taken = self._backlog.take(index)
+        if taken.jumped and taken.shots and not taken.shots[0].shot.is_key:
+            raise DamagedError("what it refers to was left out")
+        return TakenPackets(taken.tag, [_packet(waiting) for waiting in taken.shots])
+
     def interrupt(self) -> None:
         """Make whoever waits for a frame come back, for good."""
         self._stop.set()
@@ -166,6 +184,7 @@ class LiveSource:
     def keep(self, shot: Shot, decoder: ShotDecoder) -> Sequence[Announced]:
         """Keep a shot until somebody wants it decoded."""
         with self._changed:
+            self._newest = decoder
             frames = self._backlog.push(shot, decoder)
             left_out = self._backlog.left_out if frames else 0
             if left_out:
@@ -295,6 +314,16 @@ class LiveSource:
     def _break(self, why: str) -> None:
         """What follows may refer to what is damaged, up to the next key frame."""
         self._broken = f"{why}; damaged until the next key frame"
+
+
+def _packet(waiting: Waiting) -> Packet:
+    shot, decoder = waiting.shot, waiting.decoder
+    if not isinstance(decoder, PackingDecoder):
+        raise DamagedError("the camera sends another kind of pictures now")
+    data = decoder.packed(shot.payload, is_key=shot.is_key)
+    return Packet(
+        waiting.tag, data, shot.is_key, is_shown=True, captured_ns=shot.captured_ns
+    )
 
 
 def _digest(picture: Picture) -> int:

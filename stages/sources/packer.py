@@ -1,6 +1,6 @@
 """Packets of a file made fit to be kept without the file."""
 
-from typing import cast
+from typing import Any, cast
 
 from av.bitstream import BitStreamFilterContext
 from av.packet import Packet
@@ -57,8 +57,7 @@ class Packer:
         self._filters = [
             BitStreamFilterContext(name, stream) for _ in range(2) if name is not None
         ]
-        # What comes in Annex B already has them here, and maybe only once in the file.
-        self._sets = extradata if extradata.startswith(_START_CODES) else b""
+        self._extradata = extradata
 
     def renewed(self) -> "Packer":
         """The same for a file that begins again; can be had once."""
@@ -71,8 +70,16 @@ class Packer:
         if self._filters:
             # A copy, since the filter takes what it is given.
             copy = cast("Packet[VideoStream]", Packet(data))
-            data = b"".join(bytes(part) for part in self._filters[-1].filter(copy))
-        needs_sets = bool(packet.is_keyframe and self._sets)
-        if needs_sets and not has_parameter_sets(self._codec, memoryview(data)):
-            return self._sets + data
+            filter_: Any = self._filters[-1]
+            data = b"".join(bytes(part) for part in filter_.filter(copy))
+        return complete(self._codec, data, self._extradata, is_key=packet.is_keyframe)
+
+
+def complete(codec: str, data: bytes, extradata: bytes, *, is_key: bool) -> bytes:
+    """A packet in Annex B, with parameter sets if it is a key frame.
+
+    Streams in Annex B may have them once only, and then they are in ``extradata``, too.
+    """
+    if not is_key or codec not in _FILTERS or not extradata.startswith(_START_CODES):
         return data
+    return data if has_parameter_sets(codec, memoryview(data)) else extradata + data

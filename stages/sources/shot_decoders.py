@@ -8,8 +8,11 @@ from av.error import FFmpegError
 from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 
+from edgepipe.pipeline.packets import PacketFormat
 from edgepipe.pipeline.source import DamagedError
+from edgepipe.stages.recordings.packet_metadata import COLOUR, colours_of
 from edgepipe.stages.sources.camera import CameraError, Decoded, ShotDecoder
+from edgepipe.stages.sources.packer import complete
 from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.raw_formats import RawFormat, is_known, raw_picture
 
@@ -81,3 +84,19 @@ class PacketDecoder:
     def forget(self) -> None:
         """Drop what it refers to."""
         self._codec.flush_buffers()
+
+    @property
+    def packet_format(self) -> PacketFormat:
+        """What its payloads are, for whoever keeps them."""
+        codec = self._codec
+        return PacketFormat(codec.codec.canonical_name, {COLOUR: colours_of(codec)})
+
+    def packed(self, payload: object, *, is_key: bool) -> bytes:
+        """A payload's bytes, with parameter sets before a key frame."""
+        packet: Any = payload
+        return complete(
+            self._codec.codec.canonical_name,
+            bytes(packet),
+            self._codec.extradata or b"",
+            is_key=is_key,
+        )

@@ -8,15 +8,18 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgepipe
 from edgepipe.commands.output import print_json, say
 from edgepipe.commands.signals import Signals
 from edgepipe.errors import ConfigError, InputError
 from edgepipe.stages.recordings.library import need
-from edgepipe.stages.sources.open import open_source
+from edgepipe.stages.sources.open import LIVE, open_source, scheme_of
 from edgepipe.telemetry.clock import MonotonicClock
+
+if TYPE_CHECKING:
+    from edgepipe.stages.sources.open_live import LiveOptions
 
 CLOCKS = "edgepipe.clocks"
 """Name of the file's metadata that map the monotonic clock to the time of day."""
@@ -69,14 +72,17 @@ def record(order: Order) -> int:
     with ExitStack() as opened:
         inputs: list[Input] = []
         for stream, uri, fps in named:
-            source = open_source(uri, fps=fps)
+            source = open_source(uri, fps=fps, live=_patient(uri))
             opened.callback(source.close)
             live = source.info.live
             kept = keep(
-                source, stream, clock="wall" if live else "media", raw=order.raw
+                source,
+                stream,
+                clock="wall" if live else "media",
+                raw=order.raw,
+                ahead_ns=wall_ns - monotonic_ns if live else 0,
             )
-            ahead_ns = wall_ns - monotonic_ns if live else 0
-            inputs.append(Input(stream, source, kept, ahead_ns))
+            inputs.append(Input(stream, source, kept))
         try:
             segments = Segments(
                 output,
@@ -105,6 +111,15 @@ def record(order: Order) -> int:
             None if until is None else clock.now_ns() + until,
         )
     return _report(order, recorder, segments, where)
+
+
+def _patient(uri: str) -> "LiveOptions | None":
+    """Of a camera the first picture is waited for: it tells what there is to record."""
+    if scheme_of(uri) not in LIVE:
+        return None
+    from edgepipe.stages.sources.open_live import LiveOptions
+
+    return LiveOptions(required=True)
 
 
 def _named(sources: Sequence[str]) -> list[_Named]:
