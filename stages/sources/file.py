@@ -95,10 +95,7 @@ class FileSource:
         self._failure: InputError | None = None
         self._index = 0
         self._lap = 0
-        tick_ns = 1_000_000_000 * self._recording.time_base
-        if not self._recording.stamped:
-            tick_ns = 1_000_000_000 / Fraction(self._rate)
-        self._timeline = Timeline(tick_ns, round(1e9 / self._rate))
+        self._timeline = Timeline(self._tick_ns(), round(1e9 / self._rate))
         self._begin_reading()
 
     @property
@@ -295,6 +292,11 @@ class FileSource:
         with self._reading:
             return self._read()
 
+    def _tick_ns(self) -> Fraction:
+        if self._recording.stamped:
+            return 1_000_000_000 * self._recording.time_base
+        return 1_000_000_000 / Fraction(self._rate)
+
     def _begin_reading(self) -> None:
         recording = self._recording
         self._packets = recording.packets()
@@ -330,7 +332,7 @@ class FileSource:
             self._failure, self._ended = error, True
             return
         self._lap += 1
-        self._timeline.begin_lap()
+        self._timeline.begin_lap(self._tick_ns())
         self._begin_reading()
 
     def _take(self, packet: VideoPacket) -> None:

@@ -48,8 +48,9 @@ class Timeline:
         """The median of the last distances between frames."""
         return median_low(self._steps) if self._steps else self._frame_ns
 
-    def begin_lap(self) -> None:
-        """The recording begins again."""
+    def begin_lap(self, tick_ns: Fraction | None = None) -> None:
+        """The recording begins again; its ticks may be others, if it was replaced."""
+        self._tick_ns = tick_ns or self._tick_ns
         self._laps += 1
         self._lap_from_ns = self._last_ns + self.usual_ns
         self._first = self._last_stamp = None

@@ -282,6 +282,16 @@ def test_a_file_that_vanishes_is_played_to_its_end_and_not_again(
             source.next_arrival()
 
 
+def test_a_file_that_is_replaced_is_played_as_it_is_then(make_clip: MakeClip) -> None:
+    path = make_clip("first.mkv", codec="libx264", b_frames=2)
+    source = opened(path, loop=True)
+    make_clip("second.mp4", frames=5).rename(path)
+    found = play(source, most=16)
+    assert found.numbers == [*range(12), *range(4)]
+    assert found.times_ms == pytest.approx([40 * k for k in range(16)])
+    assert [kind for kind, _ in found.kinds] == ["loop"]
+
+
 # --- files cut off --------------------------------------------------------------------
 
 CUT = [
