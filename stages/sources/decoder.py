@@ -11,7 +11,7 @@ from av.error import FFmpegError
 from av.video.frame import VideoFrame
 
 from edgepipe.pipeline.source import DamagedError, SkippedError
-from edgepipe.stages.sources.exif import exif_orientation
+from edgepipe.stages.sources.exif import jpeg_orientation
 from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.orientation import of_exif
 from edgepipe.stages.sources.pressure import Costs, Level, Pressure
@@ -20,8 +20,6 @@ from edgepipe.stages.sources.references import Disposability
 
 MOST_WAITING = 512
 """Packets kept for a caller who does not decode. Beyond it the oldest are given up."""
-_HEAD_BYTES = 70_000
-"""Of a JPEG, within which its EXIF data ends: one segment has at most 65 535."""
 
 
 class Key(NamedTuple):
@@ -207,6 +205,7 @@ class Decoder:
                     stop_ns = self._decide(path, until_ns, now_ns())
                 self._jump(path.begin)
             found = self._decode_up_to(key, stop_ns, now_ns)
+            self._pressure.shown()
         if found.is_damaged:
             raise DamagedError(self._broken or "the decoder reports damage")
         return found.frame
@@ -250,8 +249,10 @@ class Decoder:
         behind_ns = self._costs.of(path.keys, path.others)
         if not behind_ns or behind_ns <= until_ns - now_ns:
             return None
-        if self._costs.better_wait(behind_ns, self._since_key):
-            pressure.down(now_ns, has_disposable=self._has_disposable)
+        # A key frame is not passed by: with it the decoder is as near as it can be.
+        passes = not path.begins_anew or pressure.level is Level.KEYS
+        if passes and self._costs.better_wait(behind_ns, self._since_key):
+            pressure.left_out()
             raise SkippedError("the frames before it would take too long")
         return until_ns
 
@@ -486,7 +487,7 @@ class Decoder:
 
 def _turn(frames: list[VideoFrame], packet: VideoPacket) -> None:
     """Note how a JPEG is to be turned: PyAV passes on no mirror images."""
-    number = exif_orientation(bytes(memoryview(packet)[:_HEAD_BYTES]))
+    number = jpeg_orientation(memoryview(packet))
     if number != 1:
         for frame in frames:
             frame.opaque = of_exif(number)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgepipe.pipeline.frame import Picture, PixelFormat
 from edgepipe.pipeline.source import DamagedError
-from edgepipe.stages.sources.exif import exif_orientation
+from edgepipe.stages.sources.exif import jpeg_orientation
 from edgepipe.stages.sources.orientation import UPRIGHT, of_exif, upright
 
 Image = NDArray[np.uint8]
@@ -23,7 +23,6 @@ LeastSize = Callable[[int, int], tuple[int, int]]
 """From the size of a picture to the least size that is of use of it."""
 
 _LIBRARY = "simplejpeg"
-_HEAD_BYTES = 70_000
 _FACTORS = (8, 4, 2)
 _MOST_BUFFERS = 16
 _UNUSED = 3
@@ -53,8 +52,7 @@ class ReducedJpegs:
         Raises:
             DamagedError: There is something wrong with it, however little.
         """
-        head = bytes(data[:_HEAD_BYTES])
-        orientation = of_exif(exif_orientation(head))
+        orientation = of_exif(jpeg_orientation(data))
         try:
             height, width, kind, _ = self._library.decode_jpeg_header(data)
             if kind not in ("YCbCr", "Gray", "RGB"):

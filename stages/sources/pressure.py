@@ -1,14 +1,19 @@
 """What a decoder leaves out when it cannot keep up. Pure: it is told the time."""
 
+from collections import deque
 from enum import IntEnum
 
 SECOND_NS = 10**9
 SHORTEST_WAIT_NS = SECOND_NS // 2
 LONGEST_WAIT_NS = 8 * SECOND_NS
+_POOR = 16
+"""So many frames left out for one that is shown are not worth the work."""
 _NEWEST = 8
 """A mean forgets a value after about as many others."""
 _RATE_OVER_NS = SECOND_NS // 4
 """Time over which the rate of the frames is a mean."""
+_QUICK_OF = 33
+"""Packets whose lower quartile is what one takes when nothing disturbs."""
 _NEEDED_OVER = 32
 """Packets over which the share of those that others refer to is a mean."""
 _HOPELESS = 0.9
@@ -39,36 +44,46 @@ _WORDS = {
 
 
 class Pressure:
-    """Chooses the level: down at once, up one by one after ever longer waits.
+    """Chooses the level at each key frame, by what became of the frames since the last.
 
-    A step up that has to be taken back doubles the wait for the next one; one that
-    lasts as long as the wait halves it.
+    One step down when frames had to be left out, to key frames only if hardly any could
+    be shown; one step up after ever longer waits. A step up that has to be taken back
+    doubles the wait for the next one; one that lasts as long as the wait halves it.
     """
 
     def __init__(self) -> None:
         self.level = Level.ALL
-        self._has_seen_key = True
-        """Since the level was last lowered: only then it can be judged."""
         self._wait_ns = SHORTEST_WAIT_NS
         self._changed_ns = 0
         self._went_up = False
+        self._shown = self._left_out = 0
 
-    def down(self, now_ns: int, *, has_disposable: bool) -> None:
-        """Frames were asked for that could not be ready in time."""
-        if self.level is Level.KEYS or not self._has_seen_key:
-            return
-        if self._went_up and now_ns - self._changed_ns < self._wait_ns:
-            self._wait_ns = min(2 * self._wait_ns, LONGEST_WAIT_NS)
-        use_references = self.level is Level.ALL and has_disposable
-        self.level = Level.REFERENCES if use_references else Level.KEYS
-        self._changed_ns, self._went_up = now_ns, False
-        self._has_seen_key = False
+    def shown(self) -> None:
+        """A frame was decoded in time."""
+        self._shown += 1
+
+    def left_out(self) -> None:
+        """A frame was given up because the ones before it would take too long."""
+        self._left_out += 1
 
     def at_key_frame(self, now_ns: int, *, has_disposable: bool) -> None:
-        """Decoding can begin anew here: the moment to try more."""
-        self._has_seen_key = True
-        lasted_ns = now_ns - self._changed_ns
-        if lasted_ns < self._wait_ns:
+        """Decoding can begin anew here."""
+        shown, left_out = self._shown, self._left_out
+        self._shown = self._left_out = 0
+        if not left_out:
+            self._try_up(now_ns, has_disposable=has_disposable)
+        elif self.level is Level.ALL and has_disposable:
+            self._down(now_ns, Level.REFERENCES)
+        elif self.level is not Level.KEYS and shown * _POOR < left_out:
+            self._down(now_ns, Level.KEYS)
+
+    def _down(self, now_ns: int, level: Level) -> None:
+        if self._went_up and now_ns - self._changed_ns < 2 * self._wait_ns:
+            self._wait_ns = min(2 * self._wait_ns, LONGEST_WAIT_NS)
+        self.level, self._changed_ns, self._went_up = level, now_ns, False
+
+    def _try_up(self, now_ns: int, *, has_disposable: bool) -> None:
+        if now_ns - self._changed_ns < self._wait_ns:
             return
         if self._went_up:
             self._wait_ns = max(self._wait_ns // 2, SHORTEST_WAIT_NS)
@@ -84,6 +99,7 @@ class Costs:
 
     def __init__(self) -> None:
         self._key_ns = self._other_ns = 0.0
+        self._others_ns: deque[int] = deque(maxlen=_QUICK_OF)
         self._rate_per_ns = 0.0
         self._needed = 1.0
         """Share of the packets that others refer to."""
@@ -100,6 +116,7 @@ class Costs:
         else:
             step = _NEWEST if self._other_ns else 1
             self._other_ns += (service_ns - self._other_ns) / step
+            self._others_ns.append(service_ns)
 
     def asked(self, index: int, now_ns: int) -> None:
         """A frame is asked for: how many came since the last one tells the rate."""
@@ -136,7 +153,10 @@ class Costs:
             since_key: Packets since the last key packet. Where no distance between two
                 is known, as many again are expected.
         """
-        load = self._other_ns * self._rate_per_ns * self._needed
+        # While it catches up, nothing else of the stream wants the processor.
+        quick_ns = sorted(self._others_ns)[len(self._others_ns) // 4 :][:1]
+        alone_ns = quick_ns[0] if quick_ns else self._other_ns
+        load = alone_ns * self._rate_per_ns * self._needed
         if load >= _HOPELESS:
             return True
         if not self._rate_per_ns:
@@ -144,4 +164,5 @@ class Costs:
         expected = self._distance - since_key if self._distance else since_key
         if expected <= 0:  # overdue: there may never be another one
             expected = since_key
-        return expected / self._rate_per_ns < backlog_ns / (1 - load)
+        share = alone_ns / self._other_ns if self._other_ns else 1.0
+        return expected / self._rate_per_ns < backlog_ns * share / (1 - load)
