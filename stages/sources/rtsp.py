@@ -16,10 +16,16 @@ import av
 from av.container import InputContainer
 from av.error import ExitError, FFmpegError
 from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
 
-from edgepipe.stages.sources.camera import CameraError, CameraFacts, Shot
+from edgepipe.stages.sources.camera import (
+    CameraError,
+    CameraFacts,
+    Shot,
+    ShotDecoder,
+)
 from edgepipe.stages.sources.capture_clock import CaptureClock
-from edgepipe.stages.sources.h264_numbers import FrameNumbers
+from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.recording import VideoPacket
 from edgepipe.stages.sources.shot_decoders import PacketDecoder
 from edgepipe.telemetry.clock import Clock
@@ -53,6 +59,7 @@ class RtspCamera:
             and to get the first packets.
         clock: The time.
         trusts_clock: Whether the camera's wall clock agrees with this machine's.
+        decoder: ``software``, ``nvdec`` for a Jetson's, ``auto`` for it where it is.
     """
 
     def __init__(
@@ -63,10 +70,11 @@ class RtspCamera:
         clock: Clock,
         *,
         trusts_clock: bool = False,
+        decoder: str = "software",
     ) -> None:
         self._uri, self._transport = uri, transport
         self._connect_s, self._clock = connect_s, clock
-        self._trusts_clock = trusts_clock
+        self._trusts_clock, self._decoder = trusts_clock, decoder
 
     def connect(self) -> "RtspConnection":
         """Open it and find its video.
@@ -92,7 +100,9 @@ class RtspCamera:
             why = error.strerror if isinstance(error, FFmpegError) else ""
             raise CameraError(_words(why or "no answer of use")) from error
         try:
-            return RtspConnection(container, self._clock, self._trusts_clock)
+            return RtspConnection(
+                container, self._clock, self._decoder, trusts_clock=self._trusts_clock
+            )
         except BaseException:
             container.close()
             raise
@@ -114,7 +124,12 @@ class RtspConnection:
     """
 
     def __init__(
-        self, container: InputContainer, clock: Clock, trusts_clock: bool
+        self,
+        container: InputContainer,
+        clock: Clock,
+        decoder: str,
+        *,
+        trusts_clock: bool,
     ) -> None:
         if not container.streams.video:
             raise CameraError("the server offers no video")
@@ -125,18 +140,20 @@ class RtspConnection:
             raise CameraError("no decoder for the server's video")
         self._stream = stream
         codec = stream.codec_context
-        self.decoder = PacketDecoder(codec)
+        hardware, note = (None, "") if decoder == "software" else _hardware(codec)
+        if hardware is None and decoder == "nvdec":
+            raise CameraError(f"decoder nvdec: {note}")
+        self.decoder: ShotDecoder = hardware or PacketDecoder(codec)
         rate = stream.average_rate or stream.guessed_rate
         fps = float(rate) if rate and 0 < rate <= 1000 else None
-        self.facts = CameraFacts(codec.width, codec.height, fps, codec.name)
+        notes = (f"decoder {decoder}: {note}",) if note else ()
+        self.facts = CameraFacts(codec.width, codec.height, fps, codec.name, notes)
         self._period_ns = round(1e9 / fps) if fps else _ASSUMED_PERIOD_NS
         self._time_base = stream.time_base or Fraction(1, 90_000)
         self._packets: Iterator[VideoPacket] | None = None
         self._capture = CaptureClock()
         self._trusts_clock = trusts_clock
-        self._numbers = FrameNumbers() if codec.name == "h264" else None
-        if self._numbers is not None and codec.extradata:
-            self._numbers.missing(bytes(codec.extradata))
+        self._integrity = Integrity(codec.name, codec.extradata)
         self._is_delayed = codec.name in _DELAYED
         self._begun_ns: int | None = None
         """When the first bytes of the next frame came."""
@@ -211,9 +228,6 @@ class RtspConnection:
         if pts is not None:
             media_ns = pts * base.numerator * 1_000_000_000 // base.denominator
         told_ns = _told_ns(packet) if self._trusts_clock else None
-        missing = 0
-        if self._numbers is not None:
-            missing = self._numbers.missing(bytes(packet))
         stamp = pts if pts is not None else (self._stamp + 1)
         self._stamp = stamp
         return Shot(
@@ -223,9 +237,15 @@ class RtspConnection:
             packet.is_keyframe,
             stamp,
             packet.dts,
-            missing,
-            f"{missing} frames before it are missing" if missing else "",
+            damage=self._integrity.fault(bytes(packet)),
         )
+
+
+def _hardware(codec: VideoCodecContext) -> tuple[ShotDecoder | None, str]:
+    """A Jetson's decoder, or None, and which decoder it is and why."""
+    from edgepipe.stages.sources.gst_decoder import jetson
+
+    return jetson(codec.name, bytes(codec.extradata or b""))
 
 
 def _joined(first: VideoPacket, second: VideoPacket) -> VideoPacket:

@@ -16,7 +16,8 @@ from edgepipe.stages.sources.packer import complete
 from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.raw_formats import RawFormat, is_known, raw_picture
 
-_CODECS = {"MJPG": "mjpeg", "JPEG": "mjpeg", "H264": "h264", "HEVC": "hevc"}
+CODECS = {"MJPG": "mjpeg", "JPEG": "mjpeg", "H264": "h264", "HEVC": "hevc"}
+"""FFmpeg's name of the decoder by V4L2 code."""
 
 
 def decoder_for(fourcc: str, layout: RawFormat) -> ShotDecoder:
@@ -25,7 +26,7 @@ def decoder_for(fourcc: str, layout: RawFormat) -> ShotDecoder:
     Raises:
         CameraError: Nothing does.
     """
-    codec = _CODECS.get(fourcc)
+    codec = CODECS.get(fourcc)
     if codec is not None:
         context: Any = CodecContext.create(codec, "r")
         if codec == "mjpeg":

@@ -16,9 +16,9 @@ from edgepipe.stages.sources.camera import (
     Shot,
     ShotDecoder,
 )
-from edgepipe.stages.sources.h264_numbers import FrameNumbers
+from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.raw_formats import RawFormat
-from edgepipe.stages.sources.shot_decoders import decoder_for
+from edgepipe.stages.sources.shot_decoders import CODECS, decoder_for
 from edgepipe.stages.sources.v4l2_formats import Offer, choose, offers
 from edgepipe.stages.sources.v4l2_kernel import Kernel, Memory
 from edgepipe.telemetry.clock import Clock
@@ -132,7 +132,7 @@ class V4l2Connection:
         self._fourcc = abi.fourcc(self._layout.pixelformat)
         width, height = self._layout.width, self._layout.height
         self.decoder: ShotDecoder = decoder_for(self._fourcc, _raw_format(self._layout))
-        self._numbers = FrameNumbers() if self._fourcc == "H264" else None
+        self._integrity = Integrity(CODECS.get(self._fourcc, ""), None)
         self._sequence: int | None = None
         self._errors = 0
         self._is_stamped = True
@@ -293,8 +293,8 @@ class V4l2Connection:
             damage = "the driver reports an error in it"
         elif not data:
             damage = "it is empty"
-        elif self._numbers is not None and self._numbers.missing(data):
-            damage = "frames before it are missing"
+        else:
+            damage = self._integrity.fault(data)
         is_key = True
         if self._fourcc in ("H264", "HEVC"):
             is_key = bool(buffer.flags & abi.FLAG_KEYFRAME) or _has_parameters(

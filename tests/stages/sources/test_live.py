@@ -20,7 +20,8 @@ from edgepipe.pipeline.source import (
 )
 from edgepipe.stages.sources.camera import CameraError, CameraFacts, Decoded, Shot
 from edgepipe.stages.sources.life import Patience
-from edgepipe.stages.sources.live import MOST_READY, LiveSource
+from edgepipe.stages.sources.live import AWAY_NS, MOST_READY, MOST_UNWANTED, LiveSource
+from edgepipe.telemetry.clock import Clock, ManualClock
 
 from .scripted_camera import FlatDecoder, Silence
 
@@ -59,9 +60,11 @@ class Fed:
 
 
 @contextmanager
-def source(camera: Fed | Silence, patience: Patience = QUICK) -> Generator[LiveSource]:
+def source(
+    camera: Fed | Silence, patience: Patience = QUICK, clock: Clock | None = None
+) -> Generator[LiveSource]:
     info = SourceInfo("test://x", 0, 0, None, "", live=True)
-    live = LiveSource(camera, info, patience, dice=Random(1))
+    live = LiveSource(camera, info, patience, clock, Random(1))
     try:
         yield live
     finally:
@@ -133,11 +136,17 @@ def test_a_bug_in_a_library_costs_a_connection_not_the_camera(
     assert "a camera could not be read" in caplog.text
 
 
-def test_frames_that_are_not_taken_are_left_out_oldest_first() -> None:
-    camera = Fed()
-    with source(camera) as live:
+@pytest.mark.parametrize(
+    ("away_ns", "most"), [(AWAY_NS, MOST_READY), (AWAY_NS + 1, MOST_UNWANTED)]
+)
+def test_frames_that_are_not_taken_are_left_out_oldest_first(
+    away_ns: int, most: int
+) -> None:
+    camera, clock = Fed(), ManualClock()
+    with source(camera, clock=clock) as live:
         camera.shots.put(frame(0))
         arrivals(live, 1)
+        clock.advance(away_ns)
         done = threading.Event()
 
         class LastError(CameraError):
@@ -145,16 +154,17 @@ def test_frames_that_are_not_taken_are_left_out_oldest_first() -> None:
                 done.set()
                 return "enough"
 
-        for level in range(1, 10):
+        count = MOST_READY + 5
+        for level in range(1, count + 1):
             camera.shots.put(frame(level))
         camera.shots.put(LastError("enough"))
         assert done.wait(60)
         item = live.next_arrival()
         assert isinstance(item, SourceEvent)
         assert item.kind is EventKind.GAP
-        assert item.detail == f"{9 - MOST_READY} frames were not taken in time"
-        found, _ = arrivals(live, MOST_READY)
-        assert [arrival.index for arrival in found] == [6, 7, 8, 9]
+        assert item.detail == f"{count - most} frames were not taken in time"
+        found, _ = arrivals(live, most)
+        assert [a.index for a in found] == list(range(count - most + 1, count + 1))
 
 
 def test_what_the_camera_lost_is_told() -> None:

@@ -20,7 +20,7 @@ from edgepipe.stages.sources.camera import CameraError
 from edgepipe.stages.sources.life import SECOND_NS, Patience
 from edgepipe.stages.sources.live import LiveSource
 from edgepipe.stages.sources.open_live import LiveOptions, open_live
-from edgepipe.stages.sources.rtsp import RtspCamera
+from edgepipe.stages.sources.rtsp import RtspCamera, RtspConnection
 from edgepipe.telemetry.clock import MonotonicClock
 
 pytestmark = pytest.mark.slow
@@ -235,6 +235,26 @@ def test_twenty_reconnects_leave_no_thread_no_descriptor_and_no_child(
         pid for file in me.glob("*/children") for pid in file.read_text().split()
     ]
     assert children == [str(server.process.pid)]
+
+
+def test_a_frame_that_is_lost_is_not_hidden(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decoder would show the picture before, and wrong ones up to the key frame."""
+    seen = [0]
+    demux = RtspConnection._demux  # pyright: ignore[reportPrivateUsage]
+
+    def lose_some(self: RtspConnection) -> object:
+        packet = demux(self)
+        seen[0] += packet is not None and not packet.is_keyframe
+        is_lost = packet is not None and not packet.is_keyframe and seen[0] % 15 == 14
+        return None if is_lost else packet
+
+    monkeypatch.setattr(RtspConnection, "_demux", lose_some)
+    server = serve("--config", "1")
+    with watch(server.uri) as live:
+        _, _, damaged = see(live, 30)
+        assert damaged > 3
 
 
 @contextmanager
