@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 SECOND_NS = 10**9
 
-SHOWING = frozenset({"video"})
+SHOWING = frozenset({"mcap", "video"})
 """Kinds of sinks that look at pictures."""
 
 DECODE_THREADS = INFERENCE_THREADS
@@ -190,7 +190,7 @@ class Pipeline:
             loop=stream.source.loop,
             fps=stream.source.fps,
             decode_threads=DECODE_THREADS,
-            live=_live_options(stream.source),
+            live=live_options(stream.source),
             decoder=stream.source.decoder,
         )
         self._closers.callback(source.close)
@@ -481,7 +481,7 @@ class Pipeline:
         self._closers.close()
 
 
-def _live_options(config: SourceConfig) -> LiveOptions:
+def live_options(config: SourceConfig) -> LiveOptions:
     """What is asked of a camera; of a recording nobody looks at it."""
     patience = Patience(
         connect_ns=config.connect_timeout_ns,

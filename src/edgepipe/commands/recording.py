@@ -1,14 +1,15 @@
 """What ``edgepipe record`` does: open, record, tell."""
 
+import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import edgepipe
 from edgepipe.commands.output import print_json, say
@@ -16,10 +17,14 @@ from edgepipe.commands.signals import Signals
 from edgepipe.errors import ConfigError, InputError
 from edgepipe.stages.recordings.library import need
 from edgepipe.stages.sources.open import LIVE, open_source, scheme_of
+from edgepipe.stages.sources.open_live import LiveOptions
 from edgepipe.telemetry.clock import MonotonicClock
 
 if TYPE_CHECKING:
-    from edgepipe.stages.sources.open_live import LiveOptions
+    from edgepipe.stages.recordings.recorder import Account, Input, Recorder
+    from edgepipe.stages.recordings.segments import Segments
+
+log = logging.getLogger("edgepipe")
 
 CLOCKS = "edgepipe.clocks"
 """Name of the file's metadata that map the monotonic clock to the time of day."""
@@ -46,6 +51,7 @@ class _Named(NamedTuple):
     stream: str
     uri: str
     fps: float | None
+    live: LiveOptions
 
 
 def record(order: Order) -> int:
@@ -58,9 +64,7 @@ def record(order: Order) -> int:
         EdgepipeError: Nothing was recorded: a source or the output cannot be opened.
     """
     need("mcap", "edgepipe record")
-    from edgepipe.stages.recordings.kept_stream import keep
-    from edgepipe.stages.recordings.recorder import Input, Recorder
-    from edgepipe.stages.recordings.segments import Limits, Segments
+    from edgepipe.stages.recordings.recorder import Recorder
 
     named = _named(order.sources)
     output = Path(order.output)
@@ -68,77 +72,108 @@ def record(order: Order) -> int:
     if is_file and output.exists():
         raise InputError(f"{output}: is there already, and is not written over")
     clock = MonotonicClock()
-    monotonic_ns, wall_ns = clock.now_ns(), time.time_ns()
     with ExitStack() as opened:
-        inputs: list[Input] = []
-        for stream, uri, fps in named:
-            source = open_source(uri, fps=fps, live=_patient(uri))
-            opened.callback(source.close)
-            live = source.info.live
-            kept = keep(
-                source,
-                stream,
-                clock="wall" if live else "media",
-                raw=order.raw,
-                ahead_ns=wall_ns - monotonic_ns if live else 0,
-            )
-            inputs.append(Input(stream, source, kept))
-        try:
-            segments = Segments(
-                output,
-                ""
-                if is_file
-                else datetime.now().astimezone().strftime("%Y%m%d-%H%M%S"),
-                [each.kept.channel for each in inputs],
-                {CLOCKS: _clocks(inputs, monotonic_ns, wall_ns)},
-                f"edgepipe {edgepipe.__version__}",
-                Limits(order.most_bytes, order.keep_free),
-            )
-        except OSError as error:
-            place = error.filename or output
-            raise InputError(f"{place}: cannot be written: {error.strerror}") from error
+        monotonic_ns, wall_ns = clock.now_ns(), time.time_ns()
+        inputs, missing = _open(order, named, opened, wall_ns - monotonic_ns)
+        live = any(each.source.info.live for each in inputs)
+        clocks = {"monotonic_ns": str(monotonic_ns), "wall_ns": str(wall_ns)}
+        segments = _segments(order, inputs, {CLOCKS: clocks} if live else {}, is_file)
         for each in inputs:
             info = each.source.info
             size = f"{info.width} x {info.height}"
             _say(order, f"stream {each.stream}: {size}, {each.kept.words}")
-        where = segments.folder if not is_file else output
+        where = output if is_file else segments.folder
+        order.signals.running = True
         _say(order, f"recording to {where}")
         recorder = Recorder(inputs, segments, clock)
-        order.signals.running = True
         until = order.duration_ns
         recorder.run(
             lambda: order.signals.received is not None,
             None if until is None else clock.now_ns() + until,
         )
-    return _report(order, recorder, segments, where)
+    return _report(order, recorder, segments, where, missing)
 
 
-def _patient(uri: str) -> "LiveOptions | None":
-    """Of a camera the first picture is waited for: it tells what there is to record."""
-    if scheme_of(uri) not in LIVE:
-        return None
-    from edgepipe.stages.sources.open_live import LiveOptions
+def _open(
+    order: Order, named: Sequence[_Named], opened: ExitStack, ahead_ns: int
+) -> tuple[list["Input"], list[str]]:
+    """The sources, and the cameras that are not there and cost the others nothing."""
+    from edgepipe.stages.recordings.kept_stream import keep
+    from edgepipe.stages.recordings.recorder import Input
 
-    return LiveOptions(required=True)
+    inputs: list[Input] = []
+    missing: list[str] = []
+    for stream, uri, fps, options in named:
+        # What there is to record is only known from the first picture.
+        live = replace(options, required=True)
+        try:
+            source = open_source(uri, fps=fps, live=live)
+        except InputError as error:
+            if scheme_of(uri) not in LIVE or len(named) == 1:
+                raise
+            log.error("stream %s: is not recorded: %s", stream, error)
+            missing.append(stream)
+            continue
+        opened.callback(source.close)
+        is_live = source.info.live
+        kept = keep(
+            source,
+            stream,
+            clock="wall" if is_live else "media",
+            raw=order.raw,
+            ahead_ns=ahead_ns if is_live else 0,
+        )
+        inputs.append(Input(stream, source, kept))
+    if not inputs:
+        raise InputError("none of the cameras is there")
+    return inputs, missing
+
+
+def _segments(
+    order: Order,
+    inputs: Sequence["Input"],
+    metadata: Mapping[str, Mapping[str, str]],
+    is_file: bool,
+) -> "Segments":
+    from edgepipe.stages.recordings.segments import Limits, Segments
+
+    output = Path(order.output)
+    now = datetime.now().astimezone()
+    try:
+        return Segments(
+            output,
+            "" if is_file else now.strftime("%Y%m%d-%H%M%S"),
+            [each.kept.channel for each in inputs],
+            metadata,
+            f"edgepipe {edgepipe.__version__}",
+            Limits(order.most_bytes, order.keep_free),
+        )
+    except OSError as error:
+        place = error.filename or output
+        raise InputError(f"{place}: cannot be written: {error.strerror}") from error
 
 
 def _named(sources: Sequence[str]) -> list[_Named]:
     """The streams to record, each with an id of its own."""
+    from edgepipe.assemble import live_options
+    from edgepipe.configs import load
+
     if any(each.lower().endswith(_CONFIG_ENDINGS) for each in sources):
         if len(sources) > 1:
             problem = "one configuration, or sources, and not both"
             raise ConfigError("record", "", problem)
-        from edgepipe.configs import load
-
         streams = load.read(sources[0], (), os.environ).config.streams
-        return [_Named(s.id, s.source.uri, s.source.fps) for s in streams]
+        return [
+            _Named(s.id, s.source.uri, s.source.fps, live_options(s.source))
+            for s in streams
+        ]
     found: dict[str, _Named] = {}
     for uri in sources:
         name = base = _name(uri)
         number = 2
         while name in found:
             name, number = f"{base}-{number}", number + 1
-        found[name] = _Named(name, uri, None)
+        found[name] = _Named(name, uri, None, LiveOptions())
     return list(found.values())
 
 
@@ -151,40 +186,30 @@ def _name(uri: str) -> str:
     return _ODD.sub("_", Path(path).stem).strip("_.") or "stream"
 
 
-def _clocks(inputs: Sequence[Any], monotonic_ns: int, wall_ns: int) -> dict[str, str]:
-    live = any(each.source.info.live for each in inputs)
-    return (
-        {
-            "monotonic_ns": str(monotonic_ns),
-            "wall_ns": str(wall_ns),
-        }
-        if live
-        else {}
-    )
-
-
 def _say(order: Order, text: str) -> None:
     say(text, as_json=order.as_json)
 
 
-def _report(order: Order, recorder: Any, segments: Any, where: Path) -> int:
+def _report(
+    order: Order,
+    recorder: "Recorder",
+    segments: "Segments",
+    where: Path,
+    missing: Sequence[str],
+) -> int:
     """Tell what was recorded; the exit code."""
     accounts = recorder.accounts
     document = {
         "path": str(where),
         "failure": recorder.failure or None,
+        "missing": list(missing),
         "deleted_files": segments.deleted,
         "streams": {stream: asdict(each) for stream, each in accounts.items()},
     }
     if order.as_json:
         print_json(document)
     for stream, each in accounts.items():
-        words = [f"{each.messages} of {each.frames} frames, {each.bytes / 1e6:.1f} MB"]
-        words += [f"{each.damaged} damaged"] if each.damaged else []
-        words += [f"{each.lost} lost: the disk is too slow"] if each.lost else []
-        words += [f"{n} x {kind}" for kind, n in sorted(each.events.items())]
-        words += [each.state if not each.detail else f"{each.state}: {each.detail}"]
-        _say(order, f"stream {stream}: {', '.join(words)}")
+        _say(order, f"stream {stream}: {_words(each)}")
     if segments.deleted:
         _say(order, f"{segments.deleted} older files were deleted to make room")
     if recorder.failure:
@@ -193,4 +218,15 @@ def _report(order: Order, recorder: Any, segments: Any, where: Path) -> int:
         return 128 + order.signals.received
     failed = any(each.state == "failed" for each in accounts.values())
     full = bool(recorder.failure) and not segments.is_bound
-    return 1 if failed or full else 0
+    return 1 if failed or full or missing else 0
+
+
+def _words(account: "Account") -> str:
+    """What became of a stream's frames."""
+    each = account
+    words = [f"{each.messages} of {each.frames} frames, {each.bytes / 1e6:.1f} MB"]
+    words += [f"{each.damaged} damaged"] if each.damaged else []
+    words += [f"{each.lost} lost: the disk is too slow"] if each.lost else []
+    words += [f"{n} x {kind}" for kind, n in sorted(each.events.items())]
+    words += [each.state if not each.detail else f"{each.state}: {each.detail}"]
+    return ", ".join(words)

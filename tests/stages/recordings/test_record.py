@@ -15,6 +15,7 @@ import pytest
 
 from edgepipe.cli import main
 from edgepipe.pipeline.source import Arrival, DamagedError, SourceEvent
+from edgepipe.stages.recordings.mcap_file import McapFile
 from edgepipe.stages.sources.open import open_source
 
 MakeClip = Callable[..., Path]
@@ -213,6 +214,7 @@ def test_a_signal_ends_the_recording_with_a_whole_file(tmp_path: Path) -> None:
             if line.startswith("recording to"):
                 os.kill(process.pid, signal.SIGINT)
     assert process.returncode == 130
-    source = open_source(str(path))
-    assert source.end_state == ("ended", "")
-    source.close()
+    file = McapFile(path)
+    assert file.end_state == ("ended", "")
+    assert [topic.name for topic in file.topics] == ["/synthetic"]
+    file.close()

@@ -1,5 +1,6 @@
 """Cameras are recorded with what they send, at the times at which they took it."""
 
+import json
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -71,3 +72,14 @@ def test_a_camera_that_is_not_there_is_a_mistake(
     assert main(["record", "rtsp://127.0.0.1:1/live", "-o", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not path.exists()
+
+
+def test_a_camera_that_is_not_there_costs_the_others_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.mcap"
+    words = ["synthetic:?frames=3", "rtsp://127.0.0.1:1/live", "-o", str(path)]
+    assert main(["record", *words, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["missing"] == ["rtsp"]
+    assert told["streams"]["synthetic"]["messages"] == 3
