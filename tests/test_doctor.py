@@ -41,8 +41,8 @@ def test_a_clip_is_described(make_clip: MakeClip, doctor: Callable[..., Told]) -
     assert told["end"] == ["ended", ""]
     container = told["container"]
     assert (container["pixel_format"], container["announced"]) == ("yuv420p", 12)
-    assert container["structure"]["reorder_depth"] == 1
-    assert 1 <= container["structure"]["key_distance"][2] <= 6
+    assert told["structure"]["reorder_depth"] == 1
+    assert 1 <= told["structure"]["key_distance"][2] <= 6
     assert "up to 1 frames are decoded before one" in found(told)
 
 
@@ -112,3 +112,16 @@ def test_nothing_to_look_at_is_a_mistake(
     assert "doctor needs a source" in capsys.readouterr().err
     assert main(["doctor", str(tmp_path / "nowhere.mp4")]) == 2
     assert main(["doctor", "synthetic:", "--seconds", "0"]) == 2
+
+
+def test_packets_in_a_recording_are_looked_at_like_those_of_a_file(
+    make_clip: MakeClip,
+    tmp_path: Path,
+    doctor: Callable[..., Told],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("mcap")
+    clip, path = make_clip(b_frames=2), tmp_path / "a.mcap"
+    assert main(["record", str(clip), "-o", str(path)]) == 0
+    capsys.readouterr()
+    assert doctor(path)[1]["structure"] == doctor(clip)[1]["structure"]

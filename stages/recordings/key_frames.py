@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from edgepipe.stages.recordings.image_messages import ImageMessage
+
 _H264_KEY = frozenset({5, 7})
 """A picture that refers to none before it, and what is only sent before such a one."""
 _H264_SPS, _H265_SPS = 7, 33
@@ -27,6 +29,11 @@ def is_key(codec: str, data: memoryview) -> bool:
     if codec == "av1":
         return _is_av1_key(data)
     return True
+
+
+def is_key_frame(image: ImageMessage) -> bool:
+    """The same for a message, which may say so itself."""
+    return is_key(image.format, image.data) if image.is_key is None else image.is_key
 
 
 def has_parameter_sets(codec: str, data: memoryview) -> bool:

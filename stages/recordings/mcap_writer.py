@@ -78,11 +78,11 @@ class McapWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         self._chunk = RecordBuilder()
         self._indexes: dict[int, MessageIndex] = {}
-        self._summary: list[ChunkIndex | MetadataIndex] = []
+        self._chunks: list[ChunkIndex] = []
+        self._metadata: list[MetadataIndex] = []
         self._counts = dict.fromkeys(range(1, len(channels) + 1), 0)
         self._first_ns, self._last_ns = 0, 0
         self._chunk_ns = (0, 0)
-        self._metadata = len(metadata)
         try:
             self._begin(metadata, library)
             self.sync()
@@ -147,7 +147,7 @@ class McapWriter:
         channels = len(self._channels)
         records = sum(len(index.records) for index in self._indexes.values())
         pending = self._chunk.count + 16 * records + 15 * channels + 100
-        entries = (100 + 10 * channels) * (len(self._summary) + 1)
+        entries = (100 + 10 * channels) * (len(self._chunks) + len(self._metadata) + 1)
         return self.size + pending + entries + self._channel_bytes + 500
 
     def sync(self) -> None:
@@ -194,7 +194,7 @@ class McapWriter:
             offset = head.count
             Metadata(name=name, metadata=dict(values)).write(head)
             index = MetadataIndex(offset=offset, length=head.count - offset, name=name)
-            self._summary.append(index)
+            self._metadata.append(index)
         first, _, end = self._write_channels(head)
         self._channel_bytes = end - first
         self._write(_taken(head))
@@ -251,7 +251,7 @@ class McapWriter:
             uncompressed_size=len(data),
         )
         self._write(_taken(record))
-        self._summary.append(entry)
+        self._chunks.append(entry)
 
     def _end(self) -> bytes:
         """Everything behind the last chunk."""
@@ -261,26 +261,24 @@ class McapWriter:
         groups = [(Opcode.SCHEMA, begin)]
         _, middle, behind = self._write_channels(end)
         groups += [(Opcode.CHANNEL, middle), (Opcode.STATISTICS, behind)]
-        chunks = [each for each in self._summary if isinstance(each, ChunkIndex)]
         Statistics(
             attachment_count=0,
             channel_count=len(self._channels),
             channel_message_counts={n: c for n, c in self._counts.items() if c},
-            chunk_count=len(chunks),
+            chunk_count=len(self._chunks),
             message_count=self.messages,
             message_end_time=self._last_ns,
             message_start_time=self._first_ns,
-            metadata_count=self._metadata,
+            metadata_count=len(self._metadata),
             schema_count=len({each.schema for each in self._channels}),
         ).write(end)
-        for opcode, kind in (
-            (Opcode.CHUNK_INDEX, ChunkIndex),
-            (Opcode.METADATA_INDEX, MetadataIndex),
+        for opcode, entries in (
+            (Opcode.CHUNK_INDEX, self._chunks),
+            (Opcode.METADATA_INDEX, self._metadata),
         ):
             groups.append((opcode, end.count))
-            for each in self._summary:
-                if isinstance(each, kind):
-                    each.write(end)
+            for entry in entries:
+                entry.write(end)
         offsets_at = end.count
         ends = [at for _, at in groups[1:]] + [offsets_at]
         for (opcode, at), until in zip(groups, ends, strict=True):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from edgepipe.stages.sources.examine import Container, Examination
+from edgepipe.stages.sources.vitals import Structure
 
 
 class Remark(NamedTuple):
@@ -18,6 +19,8 @@ class Remark(NamedTuple):
 def remarks(found: Examination) -> list[Remark]:
     """Everything worth saying, the troubles first."""
     every = [*_time(found), *_events(found), *_pictures(found)]
+    if found.structure is not None:
+        every += _of_structure(found, found.structure)
     if found.container is not None:
         every += _of_container(found, found.container)
     return sorted(every, key=lambda each: not each.is_trouble)
@@ -94,8 +97,7 @@ def _pictures(found: Examination) -> Iterator[Remark]:
         )
 
 
-def _of_container(found: Examination, container: Container) -> Iterator[Remark]:
-    structure = container.structure
+def _of_structure(found: Examination, structure: Structure) -> Iterator[Remark]:
     usual_ms = found.rhythm.usual_ms
     if structure.reorder_depth:
         held = ""
@@ -117,6 +119,9 @@ def _of_container(found: Examination, container: Container) -> Iterator[Remark]:
             f"{structure.key_frames} key frame in {structure.packets} frames",
             "after damage everything up to the end is lost",
         )
+
+
+def _of_container(found: Examination, container: Container) -> Iterator[Remark]:
     fps, header = found.rhythm.fps, container.header_fps
     if fps is not None and header is not None and abs(fps - header) > 0.02 * header:
         yield Remark(

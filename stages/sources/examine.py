@@ -8,6 +8,9 @@ from pathlib import Path
 
 from edgepipe.errors import InputError
 from edgepipe.pipeline.source import DamagedError, Source, SourceEvent, SourceInfo
+from edgepipe.stages.recordings.image_messages import RAW, STILL
+from edgepipe.stages.recordings.key_frames import is_key_frame
+from edgepipe.stages.recordings.recorded import Damage, Recorded, Topic
 from edgepipe.stages.sources.recording import Recording
 from edgepipe.stages.sources.timeline import GAP_FRAMES
 from edgepipe.stages.sources.vitals import (
@@ -27,7 +30,7 @@ MOST_FRAMES = 10_000_000
 
 @dataclass(slots=True)
 class Container:
-    """What the file around the video says, and how its packets lie."""
+    """What the file around the video says."""
 
     format: str
     profile: str | None
@@ -41,7 +44,6 @@ class Container:
     announced: int
     """Frames that the header promises; 0: it does not say."""
     videos: int
-    structure: Structure
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class Examination:
     """How it ended, or ``stopped``: it was not read to its end."""
     warnings: tuple[str, ...]
     container: Container | None = None
+    structure: Structure | None = None
+    """How packets refer to each other; None where there are none."""
     topics: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
 
 
@@ -157,12 +161,12 @@ def examine(
     )
 
 
-def container_of(path: Path) -> Container | None:
-    """What can be said of a video file; None if it is none."""
+def look_inside(path: Path, found: Examination) -> None:
+    """Add what can be said of a video file; nothing if it is none."""
     try:
         recording = Recording(path, 1)
     except InputError:
-        return None
+        return
     try:
         context = recording.stream.codec_context
         packets = [
@@ -171,7 +175,8 @@ def container_of(path: Path) -> Container | None:
         ]
         duration = recording.stream.duration
         seconds = None if duration is None else float(duration * recording.time_base)
-        return Container(
+        found.structure = structure(packets)
+        found.container = Container(
             recording.format,
             context.profile,
             context.pix_fmt,
@@ -181,10 +186,28 @@ def container_of(path: Path) -> Container | None:
             seconds,
             recording.announced,
             recording.videos,
-            structure(packets),
         )
     finally:
         recording.close()
+
+
+def look_at_messages(recorded: Recorded, topic: Topic, found: Examination) -> None:
+    """Add how the packets of a topic with a video lie."""
+    parser = topic.parser
+    packets: list[tuple[int | None, bool]] = []
+    if parser is None:
+        return
+    for stored in islice(recorded.messages(topic.name), MOST_PACKETS):
+        if isinstance(stored, Damage):
+            continue
+        try:
+            image = parser(stored.data)
+        except (ValueError, KeyError):
+            continue
+        if image.format in (STILL, RAW):
+            return
+        packets.append((image.stamp_ns if image.shown else None, is_key_frame(image)))
+    found.structure = structure(packets)
 
 
 _MATRICES = {

@@ -21,7 +21,7 @@ from edgepipe.pipeline.source import (
     SourceInfo,
 )
 from edgepipe.stages.recordings.image_messages import RAW, STILL, ImageMessage
-from edgepipe.stages.recordings.key_frames import is_key
+from edgepipe.stages.recordings.key_frames import is_key_frame
 from edgepipe.stages.recordings.packet_codec import PacketCodec
 from edgepipe.stages.recordings.packet_metadata import CODEC, COUNTED
 from edgepipe.stages.recordings.raw_images import picture_of
@@ -263,7 +263,7 @@ class MessageSource:
             try:
                 if image.format in (STILL, RAW):
                     return picture_of(image)
-                begun = begun or _is_key(image)
+                begun = begun or is_key_frame(image)
                 if not begun:
                     why = "no key frame in it"
                     continue
@@ -330,7 +330,7 @@ class MessageSource:
             self._offer_hidden(image)
             return
         standing = image.format in (STILL, RAW)
-        is_key = standing or _is_key(image)
+        is_key = standing or is_key_frame(image)
         stamped = self._stamps.take(message.pts, message.dts, is_key=is_key)
         # The decoder's frames are known by their stamps, or else by their number.
         key, settled_to = stamped.pts, stamped.dts
@@ -348,7 +348,7 @@ class MessageSource:
         self._hidden += 1
         stamp = self._hidden - _FAR
         stamped = Stamped(stamp, stamp)
-        self._offer(image, stamped, Key(self._lap, stamp), is_key=_is_key(image))
+        self._offer(image, stamped, Key(self._lap, stamp), is_key=is_key_frame(image))
 
     def _offer(
         self, image: ImageMessage, stamped: Stamped, key: Key, *, is_key: bool
@@ -404,7 +404,3 @@ class MessageSource:
             if lost == index:
                 return why
         return ""
-
-
-def _is_key(image: ImageMessage) -> bool:
-    return is_key(image.format, image.data) if image.is_key is None else image.is_key

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace) -> "Examination":
-    from edgepipe.stages.sources.examine import container_of, examine
+    from edgepipe.stages.sources.examine import examine, look_at_messages, look_inside
     from edgepipe.stages.sources.open import (
         LIVE,
         is_robots,
@@ -101,11 +101,13 @@ def _examine(args: argparse.Namespace) -> "Examination":
     robots = scheme in ("mcap", "bag") or (not scheme and is_robots(uri))
     path = None if robots else local_path(uri)
     if path is not None and path.is_file():
-        found.container = container_of(path)
+        look_inside(path, found)
     if robots:
+        from edgepipe.stages.recordings.recorded import chosen_topic
         from edgepipe.stages.sources.robots import open_recorded, place_of
 
-        recorded = open_recorded(place_of(uri))
+        place = place_of(uri)
+        recorded = open_recorded(place)
         found.topics = [
             {
                 "name": t.name,
@@ -115,6 +117,8 @@ def _examine(args: argparse.Namespace) -> "Examination":
             }
             for t in recorded.topics
         ]
+        topic = chosen_topic(recorded, place.topic, uri)
+        look_at_messages(recorded, topic, found)
         recorded.close()
     return found
 
@@ -153,13 +157,14 @@ def _print(found: "Examination", said: list["Remark"]) -> None:
             )
         )
     print(row("length", f"{rhythm.frames} frames, {rhythm.duration_s:.2f} s"))
-    if container is not None and container.structure.key_distance is not None:
-        _, usual, most = container.structure.key_distance
+    structure = found.structure
+    if structure is not None and structure.key_distance is not None:
+        _, usual, most = structure.key_distance
         print(
             row(
                 "key frames",
                 f"each {usual:g} frames, at most {most} apart; reorder"
-                f" depth {container.structure.reorder_depth}",
+                f" depth {structure.reorder_depth}",
             )
         )
     if found.decode_ms is not None:
