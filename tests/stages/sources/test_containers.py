@@ -134,6 +134,17 @@ def _luma(source: FileSource, index: int) -> float:
     return float(np.mean(source.decode(index).planes[0]))
 
 
+@pytest.mark.parametrize("kind", STAMPED + UNSTAMPED, ids=named)
+def test_every_lap_gives_the_same_frames_without_a_seam(
+    make_clip: MakeClip, kind: Kind
+) -> None:
+    fps = 25 if kind in UNSTAMPED else None
+    found = play(opened(kind.make(make_clip), fps, loop=True), most=3 * FRAMES)
+    assert found.numbers == 3 * list(range(FRAMES))
+    assert found.times_ms == pytest.approx([40 * k for k in range(3 * FRAMES)], abs=1)
+    assert [kind for kind, _ in found.kinds] == ["loop", "loop"]
+
+
 @pytest.mark.parametrize("name", ["vfr.mp4", "vfr.mkv", "vfr.ts", "vfr.flv", "vfr.mov"])
 def test_uneven_and_late_stamps_are_kept(make_clip: MakeClip, name: str) -> None:
     stamps = [50, 51, 52, 55, 60, 61, 62, 75, 76]
