@@ -29,6 +29,7 @@ from edgepipe.models.card import ColorOrder
 from edgepipe.models.detector import Detector, Found
 from edgepipe.models.load import load_engine
 from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.source import Reducing
 from edgepipe.stages.bands import Bands, band_rows
 from edgepipe.stages.letterbox import Placement, letterbox_for
 from edgepipe.stages.planes import Scratch, render
@@ -171,9 +172,13 @@ def detector(precision: str, engine: str) -> Detector:
     )
 
 
-def pairs(clip: str, step: int) -> Iterator[tuple[Picture, Image]]:
+def pairs(
+    clip: str, step: int, *, reduced: bool = False
+) -> Iterator[tuple[Picture, Image]]:
     """Every ``step``-th frame, decoded by edgepipe and by cv2."""
     source = open_source(clip)
+    if reduced and isinstance(source, Reducing):
+        source.reduce_to(lambda width, height: placement(width, height)[1:])
     path = sample_path(clip) if clip.startswith("sample:") else Path(clip)
     capture = cv2.VideoCapture(str(path))
     while (arrival := source.next_arrival()) is not None:
@@ -185,13 +190,15 @@ def pairs(clip: str, step: int) -> Iterator[tuple[Picture, Image]]:
     source.close()
 
 
-def agree(precision: str, engine: str, clip: str, step: int) -> None:
+def agree(
+    precision: str, engine: str, clip: str, step: int, *, reduced: bool = False
+) -> None:
     """Print one table for a file of the model and a clip."""
     find = detector(precision, engine)
     rng = np.random.default_rng(0)
-    ways: dict[str, Way] = dict(WAYS)
+    ways: dict[str, Way] = {"reduced": planes} if reduced else dict(WAYS)
     hits = {name: np.zeros(4, int) for name in (*ways, "noise")}
-    for picture, image in pairs(clip, step):
+    for picture, image in pairs(clip, step, reduced=reduced):
         place = placement(picture.width, picture.height)
         tensor = np.empty((HEIGHT, WIDTH, 3), np.uint8)
         tensor[...] = CARD.pad_value
@@ -239,6 +246,11 @@ def main() -> None:
     parser.add_argument("--precision", action="append", choices=("int8", "fp32"))
     parser.add_argument("--engine", default="openvino")
     parser.add_argument("--step", type=int, default=1, help="use every n-th frame")
+    parser.add_argument(
+        "--reduced",
+        action="store_true",
+        help="JPEG video decoded no larger than needed",
+    )
     args = parser.parse_args()
     cv2.setNumThreads(1)
     if args.part == "cost":
@@ -246,7 +258,7 @@ def main() -> None:
         return
     for precision in args.precision or ("int8", "fp32"):
         for clip in args.clips:
-            agree(precision, args.engine, clip, args.step)
+            agree(precision, args.engine, clip, args.step, reduced=args.reduced)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from edgepipe.stages.sources.jpeg import is_available
 from edgepipe.stages.sources.scene import Scene
 
 Image = NDArray[np.uint8]
-NET = 416
+NET = (320, 256)
 """Width and height of the network's input, as of the model that ships."""
 SIZES = ((1280, 720), (1920, 1080))
 WARM = 5
@@ -52,7 +52,7 @@ class Cost(NamedTuple):
 
 def least(width: int, height: int) -> tuple[int, int]:
     """What the network's input needs of a picture."""
-    place = letterbox_for(width, height, NET, NET, Align.CENTER)
+    place = letterbox_for(width, height, *NET, Align.CENTER)
     return place.width, place.height
 
 
@@ -103,7 +103,7 @@ def plain(path: Path) -> Iterator[None]:
         if not good:
             capture.release()
             return
-        resized = cv2.resize(image, (NET, NET))
+        resized = cv2.resize(image, NET)
         cv2.dnn.blobFromImage(resized, 1 / 255, swapRB=True)
         yield
 
@@ -113,8 +113,9 @@ def ours(path: Path, *, reduced: bool) -> Iterator[None]:
     source = FileSource(path, str(path))
     if reduced:
         source.reduce_to(least)
-    ring = BufferRing(2, NET, NET)
-    convert = Convert(ring, NET, NET, ColorOrder.BGR, Align.CENTER, (0, 0, 0))
+    width, height = NET
+    ring = BufferRing(2, height, width)
+    convert = Convert(ring, height, width, ColorOrder.BGR, Align.CENTER, (0, 0, 0))
     while (arrival := source.next_arrival()) is not None:
         if not isinstance(arrival, Arrival):
             continue
