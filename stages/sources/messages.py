@@ -27,6 +27,7 @@ from edgepipe.stages.recordings.packet_metadata import CODEC, COUNTED
 from edgepipe.stages.recordings.raw_images import picture_of
 from edgepipe.stages.recordings.recorded import STAMPS, Damage, Recorded, Topic
 from edgepipe.stages.sources.decoder import Decoder, Key
+from edgepipe.stages.sources.jpeg import LeastSize, ReducedJpegs, is_available
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.recording import ASSUMED_FPS
@@ -41,6 +42,7 @@ HEADER, LOG = "header", "log"
 
 _SECOND = 10**9
 _FAR = 1 << 60
+_JPEG = b"\xff\xd8"
 _NEVER_SHOWN = "the message is not what it should be"
 
 
@@ -90,6 +92,8 @@ class MessageSource:
         self._still_codec = topic.metadata.get(CODEC, "")
         self._pictures = PictureMaker()
         self._codec: PacketCodec | None = None
+        self._jpegs: ReducedJpegs | None = None
+        self._has_reduced = False
         self._notes: list[str] = []
         probe = self._probe()
         self._stamps_from, self._is_reordered = self._choose_stamps(probe)
@@ -161,8 +165,27 @@ class MessageSource:
         if why:
             raise DamagedError(why)
         if still is not None:
-            return picture_of(still)
+            return self._still_picture(still)
         return self._pictures.picture(self._decoder.frame(index, until_ns, now_ns))
+
+    def reduce_to(self, least: LeastSize) -> None:
+        """Decode JPEGs no larger than needed, where the extra ``jpeg`` is installed."""
+        if is_available():
+            self._jpegs = ReducedJpegs(least)
+
+    def _still_picture(self, still: ImageMessage) -> Picture:
+        jpegs = self._jpegs
+        if jpegs is None or bytes(still.data[:2]) != _JPEG:
+            return picture_of(still)
+        try:
+            picture = jpegs.picture(still.data)
+        except DamagedError:
+            if self._has_reduced:
+                raise
+            self._jpegs = None  # the first one: OpenCV may know what this is
+            return picture_of(still)
+        self._has_reduced = True
+        return picture
 
     @property
     def decoding(self) -> str:

@@ -13,7 +13,7 @@ from av.video.frame import VideoFrame
 from mcap.writer import CompressionType, IndexType
 
 from edgepipe.errors import InputError
-from edgepipe.pipeline.source import Arrival, EventKind
+from edgepipe.pipeline.source import Arrival, EventKind, Reducing
 from edgepipe.stages.convert import to_bgr
 from edgepipe.stages.sources.open import open_source
 
@@ -425,4 +425,22 @@ def test_a_frame_that_is_skipped_is_not_needed_after_a_key_frame(
         source.next_arrival()
     grey = float(np.mean(to_bgr(source.decode(6))))
     assert abs(grey - TEN[6]) <= 3
+    source.close()
+
+
+def test_jpegs_are_decoded_no_larger_than_needed(tmp_path: Path) -> None:
+    pytest.importorskip("simplejpeg")
+    image = make.jpeg(make.flat(100, 640, 480))
+    content = [
+        (SECOND + k, make.proto_image(SECOND + k * 10**8, "jpeg", image))
+        for k in range(2)
+    ]
+    topic = ("/camera", "foxglove.CompressedImage", "protobuf", content)
+    source = open_source(str(make.write_mcap(tmp_path / "a.mcap", topic)))
+    assert isinstance(source, Reducing)
+    source.reduce_to(lambda width, height: (width // 4, height // 4))
+    source.next_arrival()
+    picture = source.decode(0)
+    assert (picture.width, picture.height) == (640, 480)
+    assert picture.planes[0].shape == (120, 160, 3)
     source.close()
