@@ -62,6 +62,8 @@ class Backlog:
         self._decoder: ShotDecoder | None = None
         self._next_tag = 0
         self._next_index = 0
+        self._last_ns = -1
+        """Capture of the newest frame that can be asked for."""
         self._last_stamp: int | None = None
         self._needs_key = True
         self._has_overrun = False
@@ -151,7 +153,9 @@ class Backlog:
         for settled, shown in self._order.settled():
             self._last_stamp = settled
             self._tags[self._next_index] = shown
-            found.append(Announced(self._next_index, shown.shot.captured_ns))
+            # Rates and trackers divide by the difference of two stamps.
+            self._last_ns = max(shown.shot.captured_ns, self._last_ns + 1)
+            found.append(Announced(self._next_index, self._last_ns))
             self._next_index += 1
         for old in list(self._tags)[: -2 * self._most_shots]:
             del self._tags[old]

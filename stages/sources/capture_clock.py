@@ -17,12 +17,11 @@ class CaptureClock:
     def __init__(self) -> None:
         self._offset_ns: int | None = None
         self._came_ns = 0
-        self._last_ns: int | None = None
 
     def captured_ns(
         self, came_ns: int, media_ns: int | None, told_ns: int | None = None
     ) -> int:
-        """When the frame was taken; rises from call to call.
+        """When the frame was taken, never after it came.
 
         Args:
             came_ns: When it came.
@@ -31,15 +30,10 @@ class CaptureClock:
                 if it does not, or if its clock is not to be trusted.
         """
         if told_ns is not None and told_ns <= came_ns:
-            found_ns = told_ns
-        elif media_ns is None:
-            found_ns = came_ns
-        else:
-            found_ns = media_ns + self._offset(came_ns, media_ns)
-        if self._last_ns is not None and found_ns <= self._last_ns:
-            found_ns = self._last_ns + 1
-        self._last_ns = found_ns
-        return found_ns
+            return told_ns
+        if media_ns is None:
+            return came_ns
+        return media_ns + self._offset(came_ns, media_ns)
 
     def _offset(self, came_ns: int, media_ns: int) -> int:
         seen_ns, known_ns = came_ns - media_ns, self._offset_ns

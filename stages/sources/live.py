@@ -1,5 +1,6 @@
 """A camera as a source: a thread reads it, so that nobody who is slow can delay it."""
 
+import time
 import zlib
 from collections import deque
 from collections.abc import Sequence
@@ -41,9 +42,9 @@ _SOONEST_S = 0.05
 """How soon the time is looked at again at most."""
 _REORDER_S = 0.25
 """How long a decoder that reorders is given for the shots that follow."""
-_CLOSE_S = 1.0
-"""How long closing waits for the thread. One that a library still holds ends by itself
-when its time-out is over."""
+_CLOSE_S = 0.7
+"""How long after the interrupt the thread is waited for. One that a library still holds
+ends by itself when its time-out is over."""
 
 
 class LiveSource:
@@ -74,9 +75,12 @@ class LiveSource:
         self._info = info
         self._notes: tuple[str, ...] = ()
         self._stop = Event()
+        self._interrupted_s = 0.0
         self._changed = Condition()
         self._ready: deque[Arrival | SourceEvent] = deque()
         self._arrivals = 0
+        self._is_begun = False
+        """Whether a frame has been taken."""
         self._left_ns = _NEVER
         """When somebody last went away with a frame; never while somebody waits."""
         self._backlog = Backlog()
@@ -127,7 +131,9 @@ class LiveSource:
             while not self._stop.is_set():
                 if self._ready:
                     self._left_ns = self._clock.now_ns()
-                    return self._pop()
+                    item = self._pop()
+                    self._is_begun = self._is_begun or isinstance(item, Arrival)
+                    return item
                 self._left_ns = _NEVER
                 if self._has_ended:
                     raise InputError(
@@ -167,6 +173,8 @@ class LiveSource:
 
     def interrupt(self) -> None:
         """Make whoever waits for a frame come back, for good."""
+        if not self._stop.is_set():
+            self._interrupted_s = time.monotonic()
         self._stop.set()
         self._reader.interrupt()
         with self._changed:
@@ -175,7 +183,9 @@ class LiveSource:
     def close(self) -> None:
         """Let go of the camera."""
         self.interrupt()
-        self._thread.join(_CLOSE_S)
+        # Many cameras are interrupted together and closed one by one.
+        waited_s = time.monotonic() - self._interrupted_s
+        self._thread.join(max(0.0, _CLOSE_S - waited_s))
 
     # --- what the reader brings -------------------------------------------------------
 
@@ -199,7 +209,7 @@ class LiveSource:
             if left_out:
                 self._backlog.left_out = 0
             self._changed.notify_all()
-        if left_out:
+        if left_out and self._is_begun:
             detail = f"{left_out} frames were not decoded in time"
             self.tell(SourceEvent(EventKind.GAP, detail))
         if shot.lost:
@@ -266,7 +276,8 @@ class LiveSource:
         oldest = next(each for each in self._ready if isinstance(each, Arrival))
         self._ready.remove(oldest)
         self._arrivals -= 1
-        self._missed += 1
+        # Before somebody took the first one, nobody misses any.
+        self._missed += self._is_begun
 
     def _seconds_to(self, wake_ns: int | None) -> float | None:
         if wake_ns is None:

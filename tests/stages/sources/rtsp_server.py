@@ -17,7 +17,8 @@ GstRtspServer: Any = import_module("gi.repository.GstRtspServer")
 
 ENCODERS = {
     "h264": "x264enc tune=zerolatency speed-preset=ultrafast key-int-max={gop}"
-    " bframes={b_frames} ! rtph264pay name=pay0 pt=96 config-interval={config}",
+    " bframes={b_frames} ! video/x-h264,profile={profile}"
+    " ! rtph264pay name=pay0 pt=96 config-interval={config}",
     "h265": "x265enc tune=zerolatency speed-preset=ultrafast key-int-max={gop}"
     " ! rtph265pay name=pay0 pt=96 config-interval={config}",
     "jpeg": "jpegenc ! rtpjpegpay name=pay0 pt=26",
@@ -42,7 +43,10 @@ def main() -> None:
     width, height = args.size.split("x")
     tune = "" if not args.b_frames else " b-adapt=false"
     encoder = ENCODERS[args.codec].format(
-        gop=args.gop, b_frames=args.b_frames, config=args.config
+        gop=args.gop,
+        b_frames=args.b_frames,
+        config=args.config,
+        profile="main" if args.b_frames else "constrained-baseline",
     )
     if args.b_frames:
         encoder = encoder.replace("tune=zerolatency ", "")

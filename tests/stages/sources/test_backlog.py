@@ -121,6 +121,16 @@ def test_reordered_frames_are_announced_as_they_are_shown() -> None:
     assert following.shot.stamp == 2
 
 
+def test_capture_times_rise_from_frame_to_frame() -> None:
+    backlog = Backlog()
+    seen = [
+        frame.captured_ns
+        for number, captured_ns in enumerate([5, 5, 4, 9, 8, 20])
+        for frame in backlog.push(Shot(None, captured_ns, 1, True, number), ONE)
+    ]
+    assert seen == [5, 6, 7, 9, 10, 20]
+
+
 def test_a_camera_whose_clock_is_set_back_goes_on_with_its_next_key_frame() -> None:
     backlog = Backlog()
     backlog.push(shot(1000, key=True), ONE)

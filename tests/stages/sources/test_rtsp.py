@@ -11,11 +11,13 @@ import subprocess
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
-from edgepipe.pipeline.source import DamagedError, EventKind, SourceEvent
+from edgepipe.pipeline.source import Arrival, DamagedError, EventKind, SourceEvent
 from edgepipe.stages.sources.camera import CameraError
 from edgepipe.stages.sources.life import SECOND_NS, Patience
 from edgepipe.stages.sources.live import LiveSource
@@ -129,6 +131,20 @@ def test_every_codec_comes_over_every_transport(
         assert [e.kind for e in events[:2]] == [EventKind.CONNECTING, EventKind.LIVE]
         assert (live.info.width, live.info.height) == (320, 240)
         assert live.info.fps == 20
+
+
+def test_frames_come_in_the_order_in_which_they_are_shown(serve: Serve) -> None:
+    server = serve("--config", "1", "--b-frames", "2")
+    with watch(server.uri) as live:
+        stamps = list[int]()
+        while len(stamps) < 30:
+            item = live.next_arrival()
+            if isinstance(item, Arrival) and item.captured_ns is not None:
+                live.decode(item.index)
+                stamps.append(item.captured_ns)
+        steps = [b - a for a, b in pairwise(stamps)]
+        assert min(steps) > 0
+        assert abs(median(steps) - 50 * MS) < 5 * MS
 
 
 def test_a_server_that_is_killed_and_comes_back_is_found_again(serve: Serve) -> None:
