@@ -28,7 +28,7 @@ from edgepipe.models import zoo
 from edgepipe.models.card import ColorOrder
 from edgepipe.models.detector import Detector, Found
 from edgepipe.models.load import load_engine
-from edgepipe.pipeline.frame import Picture
+from edgepipe.pipeline.frame import Picture, PixelFormat
 from edgepipe.pipeline.source import Reducing
 from edgepipe.stages.bands import Bands, band_rows
 from edgepipe.stages.letterbox import Placement, letterbox_for
@@ -66,10 +66,11 @@ def planes_area(picture: Picture, dst: Image) -> None:
 def bands(picture: Picture, dst: Image) -> None:
     """As plain, but a band of rows at a time; planes where that is not possible."""
     size = (picture.width, picture.height)
-    if size not in BANDS:
+    key = (*size, picture.format)
+    if key not in BANDS:
         rows = band_rows(*size, len(dst))
-        BANDS[size] = None if rows is None else Bands(*size, rows)
-    made = BANDS[size]
+        BANDS[key] = None if rows is None else Bands(*size, rows, picture.format)
+    made = BANDS[key]
     if made is None:
         planes(picture, dst)
     else:
@@ -109,7 +110,7 @@ def plain() -> Way:
 
 
 SCRATCH = Scratch(WIDTH * HEIGHT)
-BANDS: dict[tuple[int, int], Bands | None] = {}
+BANDS: dict[tuple[int, int, PixelFormat], Bands | None] = {}
 WAYS: dict[str, Way] = {
     "planes LINEAR": planes,
     "planes AREA": planes_area,

@@ -17,6 +17,10 @@ def crop(picture: Picture, xyxy: tuple[float, float, float, float]) -> Picture |
             begins, which in 4:2:0 is an even pixel.
     """
     across, down = CHROMA_STEPS.get(picture.format, (1, 1))
+    # Planes of a JPEG that was decoded smaller: each of their pixels is several.
+    scale = picture.height // picture.planes[0].shape[0]
+    if scale > 1:
+        return _from_reduced(picture, xyxy, scale)
     left, top = max(0, floor(xyxy[0])), max(0, floor(xyxy[1]))
     right = min(picture.width, ceil(xyxy[2]))
     bottom = min(picture.height, ceil(xyxy[3]))
@@ -33,3 +37,16 @@ def crop(picture: Picture, xyxy: tuple[float, float, float, float]) -> Picture |
         *(plane[chroma_rows, chroma_columns] for plane in chroma),
     )
     return replace(picture, planes=planes, width=right - left, height=bottom - top)
+
+
+def _from_reduced(
+    picture: Picture, xyxy: tuple[float, float, float, float], scale: int
+) -> Picture | None:
+    """The same where each pixel of the only plane is ``scale`` x ``scale`` ones."""
+    plane = picture.planes[0]
+    small = replace(picture, width=plane.shape[1], height=plane.shape[0])
+    x1, y1, x2, y2 = (edge / scale for edge in xyxy)
+    part = crop(small, (x1, y1, x2, y2))
+    if part is None:
+        return None
+    return replace(part, width=part.width * scale, height=part.height * scale)

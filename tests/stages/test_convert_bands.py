@@ -12,8 +12,8 @@ from edgepipe.stages.sources.pictures import PictureMaker
 Image = NDArray[np.uint8]
 
 
-def noise(width: int, height: int) -> VideoFrame:
-    frame = VideoFrame(width, height, "yuv420p")
+def noise(width: int, height: int, pix_fmt: str = "yuv420p") -> VideoFrame:
+    frame = VideoFrame(width, height, pix_fmt)
     rng = np.random.default_rng(width * height)
     for plane in frame.planes:
         shape = (plane.height, plane.line_size)
@@ -38,16 +38,18 @@ def as_opencv_does(frame: VideoFrame, size: tuple[int, int], format_: str) -> Im
     ],
 )
 @pytest.mark.parametrize("order", ColorOrder)
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv422p", "yuv444p"])
 def test_bands_give_bit_for_bit_what_opencv_gives(
-    size: tuple[int, int], out_size: tuple[int, int], order: ColorOrder
+    size: tuple[int, int], out_size: tuple[int, int], order: ColorOrder, pix_fmt: str
 ) -> None:
-    frame = noise(*size)
+    frame = noise(*size, pix_fmt)
     rows = band_rows(*size, out_size[1])
     assert rows is not None
     dst = np.zeros((out_size[1], out_size[0], 3), np.uint8)
-    bands = Bands(*size, rows)
+    picture = PictureMaker().picture(frame)
+    bands = Bands(*size, rows, picture.format)
     for _ in range(2):  # the second time with what the first one left behind
-        bands.render(PictureMaker().picture(frame), dst, order)
+        bands.render(picture, dst, order)
     format_ = "bgr24" if order is ColorOrder.BGR else "rgb24"
     assert np.array_equal(dst, as_opencv_does(frame, out_size, format_))
 

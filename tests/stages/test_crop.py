@@ -97,6 +97,16 @@ def test_colours_stay_with_their_pixels(
     assert red > green > blue
 
 
+def test_a_part_of_a_jpeg_that_was_decoded_smaller_is_where_it_was_captured() -> None:
+    plane = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
+    picture = Picture(PixelFormat.BGR, (plane,), 32, 24)
+    part = crop(picture, (9, 4, 17, 15.5))
+    assert part is not None
+    assert (part.width, part.height) == (12, 12)
+    np.testing.assert_array_equal(part.planes[0], plane[1:4, 2:5])
+    assert crop(picture, (40, 0, 50, 9)) is None
+
+
 def test_a_box_outside_is_nothing() -> None:
     assert crop(make(PixelFormat.NV12), (50, 0, 60, 9)) is None
     assert crop(make(PixelFormat.GRAY), (5, 9, 5, 12)) is None
