@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -32,6 +33,8 @@ _MESSAGE = struct.Struct("<HIQQ")
 _MOST_CHUNK_BYTES = 1 << 30
 """A chunk that claims to be larger is damage."""
 _MOST_SUMMARY_BYTES = 1 << 28
+_UNREADABLE = (McapError, struct.error, ValueError, IndexError, OverflowError)
+"""What the library raises for a record that is damaged."""
 
 
 class _Record(NamedTuple):
@@ -145,7 +148,7 @@ class McapFile:
         try:
             for opcode, content in _inner(memoryview(summary)):
                 self._note(opcode, content)
-        except (McapError, struct.error, ValueError, IndexError):
+        except _UNREADABLE:
             return False
         # Without repeated channels the summary does not tell what there is.
         return bool(self._channels) and self._counts is not None
@@ -176,11 +179,17 @@ class McapFile:
     def _note_chunk(self, content: memoryview) -> None:
         for opcode, part in _inner(content):
             if opcode in (Opcode.SCHEMA, Opcode.CHANNEL):
-                self._note(opcode, part)
+                self._note_if_whole(opcode, part)
 
     def _note_whole(self, record: _Record) -> None:
         if record.opcode in (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.METADATA):
-            self._note(record.opcode, memoryview(self._content(record)))
+            content = memoryview(self._content(record))
+            self._note_if_whole(record.opcode, content)
+
+    def _note_if_whole(self, opcode: int, content: memoryview) -> None:
+        """Keep what a record says; one that is damaged says nothing."""
+        with suppress(*_UNREADABLE):
+            self._note(opcode, content)
 
     def _note(self, opcode: int, content: memoryview) -> None:
         """Keep what a record says of the file."""
@@ -252,7 +261,7 @@ class McapFile:
             at = _CHUNK.size + name_size
             compression = bytes(whole[_CHUNK.size : at]).decode()
             data = _uncompressed(compression, whole[at + 8 :], size)
-        except (struct.error, UnicodeDecodeError, ValueError, RuntimeError) as error:
+        except (struct.error, ValueError, RuntimeError, MemoryError) as error:
             raise _DamagedChunkError(f"{place} cannot be read: {error}") from error
         except zstandard.ZstdError as error:
             raise _DamagedChunkError(f"{place} cannot be read: {error}") from error

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
+from hypothesis import given
+from hypothesis import strategies as st
 from mcap.writer import CompressionType, IndexType
 
 from edgepipe.errors import InputError
@@ -444,3 +446,32 @@ def test_jpegs_are_decoded_no_larger_than_needed(tmp_path: Path) -> None:
     assert (picture.width, picture.height) == (640, 480)
     assert picture.planes[0].shape == (120, 160, 3)
     source.close()
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=9)),
+        min_size=1,
+        max_size=6,
+    ),
+    chunked=st.booleans(),
+)
+def test_a_file_with_any_bytes_overwritten_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[int, bytes]],
+    chunked: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("f") / "a.mcap"
+    content = make.stills(3, make.proto_image)
+    topic = ("/camera", "foxglove.CompressedImage", "protobuf", content)
+    make.write_mcap(path, topic, chunk_size=200, use_chunking=chunked)
+    data = bytearray(path.read_bytes())
+    for place, new in changes:
+        at = place % len(data)
+        data[at : at + len(new)] = new
+    path.write_bytes(data)
+    try:
+        source = open_source(str(path))
+    except InputError:
+        return
+    read(source)
