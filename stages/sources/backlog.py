@@ -12,8 +12,8 @@ from edgepipe.pipeline.source import DamagedError
 from edgepipe.stages.sources.camera import Shot, ShotDecoder
 from edgepipe.stages.sources.order import PresentationOrder
 
-MOST_SHOTS = 128
-"""Four seconds at 30 fps."""
+MOST_SHOTS = 300
+"""Ten seconds at 30 fps: cameras send a key frame more often than that."""
 MOST_BYTES = 32 << 20
 _GIVEN_UP = "given up: it was not decoded in time"
 
@@ -34,11 +34,24 @@ class Announced(NamedTuple):
     captured_ns: int
 
 
+class Path(NamedTuple):
+    """What lies between the decoder and a frame."""
+
+    begins_anew: bool
+    """Whether a key frame is on it."""
+    keys: int
+    others: int
+    """Key frames and others that must be decoded before it."""
+    is_disposable: bool
+    """Whether nothing refers to the frame itself."""
+
+
 class Taken(NamedTuple):
     """What to feed so that a frame comes out."""
 
     tag: int
     """Of the frame that was asked for."""
+    stamp: int
     shots: Sequence[Waiting]
     """In decoding order."""
     is_reordered: bool
@@ -114,7 +127,7 @@ class Backlog:
         reordered = wanted.shot.decoding_stamp not in (None, wanted.shot.stamp)
         if not self._shots or wanted.tag < self._shots[0].tag:
             # It went in with one before.
-            return Taken(wanted.tag, (), reordered, False)
+            return Taken(wanted.tag, wanted.shot.stamp, (), reordered, False)
         first = self._key_for(wanted)
         jumped = first > 0 or self._has_jumped
         self._has_jumped = False
@@ -123,7 +136,31 @@ class Backlog:
         shots: list[Waiting] = []
         while self._shots and self._shots[0].tag <= wanted.tag:
             shots.append(self._pop())
-        return Taken(wanted.tag, shots, reordered, jumped)
+        return Taken(wanted.tag, wanted.shot.stamp, shots, reordered, jumped)
+
+    def put_back(self, shots: Sequence[Waiting]) -> None:
+        """Shots that were taken out were not needed after all."""
+        self._shots.extendleft(reversed(shots))
+        self._bytes += sum(each.shot.size_bytes for each in shots)
+
+    def path_to(self, index: int) -> Path:
+        """What would have to be decoded for this frame; nothing is taken out."""
+        wanted = self._tags.get(index)
+        keys = others = 0
+        begins_anew = False
+        if wanted is None:
+            return Path(begins_anew, keys, others, False)
+        first = self._key_for(wanted)
+        for position, waiting in enumerate(self._shots):
+            if waiting.tag > wanted.tag:
+                break
+            shot = waiting.shot
+            begins_anew |= position >= first and shot.is_key
+            of_use = not shot.is_disposable or shot.stamp >= wanted.shot.stamp
+            if position >= first and of_use and waiting.tag != wanted.tag:
+                keys += shot.is_key
+                others += not shot.is_key
+        return Path(begins_anew, keys, others, wanted.shot.is_disposable)
 
     def take_next(self) -> Waiting | None:
         """One shot more, for a decoder that holds back what was asked for."""

@@ -38,6 +38,8 @@ class Shot(NamedTuple):
     """Pictures that are known to be missing before it."""
     damage: str = ""
     """Why its picture is not fit to look at; empty as far as is known."""
+    is_disposable: bool = False
+    """Whether no other shot refers to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import time
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from threading import Condition, Event, Lock, Thread
@@ -16,16 +16,16 @@ from edgepipe.pipeline.packets import Packet, PacketFormat
 from edgepipe.pipeline.packets import Taken as TakenPackets
 from edgepipe.pipeline.source import Arrival, DamagedError, SourceInfo, SourceStatus
 from edgepipe.pipeline.source_events import EventKind, SourceEvent
-from edgepipe.stages.sources.backlog import Announced, Backlog, Taken, Waiting
+from edgepipe.stages.sources.backlog import Announced, Backlog, Waiting
 from edgepipe.stages.sources.camera import (
     Camera,
     CameraFacts,
-    Decoded,
     PackingDecoder,
     Shot,
     ShotDecoder,
 )
 from edgepipe.stages.sources.life import Life, Patience, State
+from edgepipe.stages.sources.live_decoding import LiveDecoding
 from edgepipe.stages.sources.live_reader import LiveReader
 from edgepipe.telemetry.clock import Clock, MonotonicClock
 
@@ -40,8 +40,6 @@ MOST_EVENTS = 32
 _NEVER = 2**63
 _SOONEST_S = 0.05
 """How soon the time is looked at again at most."""
-_REORDER_S = 0.25
-"""How long a decoder that reorders is given for the shots that follow."""
 _CLOSE_S = 0.7
 """How long after the interrupt the thread is waited for. One that a library still holds
 ends by itself when its time-out is over."""
@@ -89,9 +87,7 @@ class LiveSource:
         self._life = Life(patience, dice or Random())
         self._reader = LiveReader(camera, self._life, self._clock, self._stop, self)
         self._decoding = Lock()
-        self._decoder: ShotDecoder | None = None
-        self._decoded: dict[int, Decoded] = {}
-        self._broken = ""
+        self._pictures = LiveDecoding(self._backlog, self._changed)
         self._newest: ShotDecoder | None = None
         self._thread = Thread(target=self._run, name="edgepipe-camera", daemon=True)
         self._has_ended = False
@@ -151,11 +147,23 @@ class LiveSource:
     def decode(self, index: int) -> Picture:
         """The picture of that frame; older ones are decoded only if it needs them."""
         with self._decoding:
-            with self._changed:
-                taken = self._backlog.take(index)
-            picture = self._decode(taken)
+            picture = self._pictures.picture(index)
         self._reader.looked(lambda: _digest(picture))
         return picture
+
+    def decode_in_time(
+        self, index: int, until_ns: int, now_ns: Callable[[], int]
+    ) -> Picture:
+        """The same, if it can be done by ``until_ns``."""
+        with self._decoding:
+            picture = self._pictures.picture(index, until_ns, now_ns)
+        self._reader.looked(lambda: _digest(picture))
+        return picture
+
+    @property
+    def decoding(self) -> str:
+        """Which frames are decoded at present, in words."""
+        return self._pictures.level.words
 
     @property
     def packet_format(self) -> PacketFormat | None:
@@ -205,6 +213,7 @@ class LiveSource:
         with self._changed:
             self._newest = decoder
             frames = self._backlog.push(shot, decoder)
+            self._pictures.saw(shot)
             left_out = self._backlog.left_out if frames else 0
             if left_out:
                 self._backlog.left_out = 0
@@ -283,59 +292,6 @@ class LiveSource:
         if wake_ns is None:
             return None
         return max(_SOONEST_S, (wake_ns - self._clock.now_ns()) / 1e9)
-
-    def _decode(self, taken: Taken) -> Picture:
-        """Feed the decoder until the wanted picture comes out."""
-        if not taken.is_reordered:
-            for old in [tag for tag in self._decoded if tag < taken.tag]:
-                del self._decoded[old]
-        for number, waiting in enumerate(taken.shots):
-            self._feed(waiting, jumped=taken.jumped and number == 0)
-        while taken.tag not in self._decoded and taken.is_reordered:
-            following = self._following()
-            if following is None:
-                break
-            self._feed(following, jumped=False)
-        found = self._decoded.pop(taken.tag, None)
-        while len(self._decoded) > MOST_READY:
-            del self._decoded[next(iter(self._decoded))]
-        if found is not None and not found.is_damaged:
-            return found.picture
-        raise DamagedError(self._broken or "the decoder gave no picture for this frame")
-
-    def _following(self) -> Waiting | None:
-        with self._changed:
-            following = self._backlog.take_next()
-            if following is None and self._changed.wait(_REORDER_S):
-                following = self._backlog.take_next()
-            return following
-
-    def _feed(self, waiting: Waiting, *, jumped: bool) -> None:
-        shot = waiting.shot
-        if waiting.decoder is not self._decoder:
-            self._decoder, self._broken = waiting.decoder, ""
-            self._decoded.clear()
-        elif jumped:
-            waiting.decoder.forget()
-            self._decoded.clear()
-        if shot.is_key:
-            self._broken = ""
-        if shot.damage:
-            self._break(shot.damage)
-        try:
-            pictures = waiting.decoder.feed(waiting.tag, shot.payload)
-        except DamagedError as error:
-            self._break(str(error))
-            return
-        for each in pictures:
-            if each.is_damaged:
-                self._break("the decoder reports damage")
-            is_damaged = each.is_damaged or bool(self._broken)
-            self._decoded[each.tag] = replace(each, is_damaged=is_damaged)
-
-    def _break(self, why: str) -> None:
-        """What follows may refer to what is damaged, up to the next key frame."""
-        self._broken = f"{why}; damaged until the next key frame"
 
 
 def _packet(waiting: Waiting) -> Packet:

@@ -162,7 +162,8 @@ class LiveReader:
 
     def _take(self, shot: Shot, decoder: ShotDecoder) -> None:
         frames = self._taker.keep(shot, decoder)
-        if frames:
+        # Once it is live, each shot is a sign of life, wanted or not.
+        if frames or self._life.state in (State.LIVE, State.STALLED):
             # First that it is live, then what it is live with.
             self._note(self._life.frame)
             self._taker.announce(frames)

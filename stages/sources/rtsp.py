@@ -2,8 +2,9 @@
 
 What was found out about it (PyAV 17 and 18, FFmpeg 8): opening and reading can only be
 interrupted by the time-outs that are given when it is opened, not by another thread.
-But a reading that was interrupted can go on, over TCP and over UDP. So the time-out for
-reading is short, and whoever reads looks at the time in between.
+But a reading that was interrupted can go on, over TCP and over UDP; only one that stood
+between two bytes of a packet's header fails. So the time-out for reading is short, and
+whoever reads looks at the time in between.
 """
 
 import struct
@@ -27,6 +28,7 @@ from edgepipe.stages.sources.camera import (
 from edgepipe.stages.sources.capture_clock import CaptureClock
 from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.recording import VideoPacket
+from edgepipe.stages.sources.references import Disposability
 from edgepipe.stages.sources.shot_decoders import PacketDecoder
 from edgepipe.telemetry.clock import Clock
 
@@ -154,6 +156,7 @@ class RtspConnection:
         self._capture = CaptureClock()
         self._trusts_clock = trusts_clock
         self._integrity = Integrity(codec.name, codec.extradata)
+        self._disposability = Disposability(codec.name, codec.extradata)
         self._is_delayed = codec.name in _DELAYED
         self._begun_ns: int | None = None
         """When the first bytes of the next frame came."""
@@ -227,6 +230,7 @@ class RtspConnection:
         media_ns = None
         if pts is not None:
             media_ns = pts * base.numerator * 1_000_000_000 // base.denominator
+        data = bytes(packet)
         told_ns = _told_ns(packet) if self._trusts_clock else None
         stamp = pts if pts is not None else (self._stamp + 1)
         self._stamp = stamp
@@ -237,7 +241,8 @@ class RtspConnection:
             packet.is_keyframe,
             stamp,
             packet.dts,
-            damage=self._integrity.fault(bytes(packet)),
+            damage=self._integrity.fault(data),
+            is_disposable=self._disposability.of(data),
         )
 
 

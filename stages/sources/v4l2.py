@@ -18,6 +18,7 @@ from edgepipe.stages.sources.camera import (
 )
 from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.raw_formats import RawFormat
+from edgepipe.stages.sources.references import Disposability
 from edgepipe.stages.sources.shot_decoders import CODECS, decoder_for
 from edgepipe.stages.sources.v4l2_formats import Offer, choose, offers
 from edgepipe.stages.sources.v4l2_kernel import Kernel, Memory
@@ -132,7 +133,9 @@ class V4l2Connection:
         self._fourcc = abi.fourcc(self._layout.pixelformat)
         width, height = self._layout.width, self._layout.height
         self.decoder: ShotDecoder = decoder_for(self._fourcc, _raw_format(self._layout))
-        self._integrity = Integrity(CODECS.get(self._fourcc, ""), None)
+        codec = CODECS.get(self._fourcc, "")
+        self._integrity = Integrity(codec, None)
+        self._disposability = Disposability(codec, None)
         self._sequence: int | None = None
         self._errors = 0
         self._is_stamped = True
@@ -310,6 +313,7 @@ class V4l2Connection:
             None,
             lost,
             damage,
+            self._disposability.of(data),
         )
 
     def _captured_ns(self, buffer: abi.Buffer, now_ns: int) -> int:
