@@ -22,7 +22,7 @@ def exif_orientation(data: bytes) -> int:
 
 
 def jpeg_orientation(data: memoryview) -> int:
-    """The same for a JPEG in memory, at no cost where there is no EXIF data in front."""
+    """The same for a JPEG in memory, at no cost where no EXIF data is in front."""
     if _MARK not in bytes(data[:_FRONT_BYTES]):
         return 1
     return exif_orientation(bytes(data[:_HEAD_BYTES]))

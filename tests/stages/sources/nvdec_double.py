@@ -82,19 +82,19 @@ class Decoder:
             given = Packet(ctypes.string_at(packet.bsl_data, packet.bsl))
             given.pts = packet.pts
         try:
-            frames = self._context.decode(given)
+            frames: list[Any] = self._context.decode(given)
         except FFmpegError:
             frames = []
         if given is None:
             self._begin()
-        self._lent = [_decoded(frame) for frame in frames]
+        self._lent = [_decoded(each) for each in frames]
         return self._lent
 
 
 def _decoded(frame: Any) -> DecodedFrame:
     bits = 10 if frame.format.name == "yuv420p10le" else 8
     kind: Any = np.uint16 if bits > 8 else np.uint8
-    planes = [
+    planes: list[NDArray[Any]] = [
         np.frombuffer(plane, kind)
         .reshape(-1, plane.line_size // kind().itemsize)[
             : frame.height >> bool(number), : frame.width >> bool(number)
@@ -103,8 +103,10 @@ def _decoded(frame: Any) -> DecodedFrame:
         for number, plane in enumerate(frame.planes)
     ]
     chroma = np.stack(planes[1:], axis=-1).reshape(frame.height // 2, frame.width)
-    whole = np.concatenate([planes[0], chroma])
-    return DecodedFrame(whole << (16 - bits) if bits > 8 else whole, frame.pts)
+    whole: NDArray[Any] = np.concatenate([planes[0], chroma])
+    if bits > 8:
+        whole = np.left_shift(whole, 16 - bits)
+    return DecodedFrame(whole, frame.pts)
 
 
 def caps(

@@ -216,7 +216,10 @@ def test_a_machine_without_a_card_is_told_so(
 def test_a_missing_package_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    def find_nothing(name: str) -> None:
+        del name
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_nothing)
     clip = moving(tmp_path / "clip.mp4", "libx264", "yuv420p")
     assert "pip install 'edgepipe[nvidia]'" in refusal(clip)
 
