@@ -146,7 +146,7 @@ class Recorder:
             log.exception("stream %s: its source failed", each.stream)
 
     def _read(self, channel: int, each: Input, account: Account) -> None:
-        put = _Put(self._queue, channel, account, waits=not each.source.info.live)
+        put = Handover(self._queue, channel, account, waits=not each.source.info.live)
         while not self._stop.is_set():
             arrival = each.source.next_arrival()
             if arrival is None:
@@ -172,7 +172,7 @@ class Recorder:
             put(made)
 
 
-class _Put:
+class Handover:
     """Hands messages to the thread that writes, from a key frame on."""
 
     def __init__(
@@ -184,6 +184,7 @@ class _Put:
         self._sequence = 0
 
     def __call__(self, made: Made) -> None:
+        """Hand one message over, or count it as lost."""
         if self._needs_key and not made.is_key:
             self._account.lost += 1
             return

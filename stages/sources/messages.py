@@ -4,10 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import islice, pairwise
-from statistics import median_low
+from itertools import islice
 from threading import Lock
-from typing import NamedTuple
 
 from av.error import FFmpegError
 
@@ -25,46 +23,22 @@ from edgepipe.stages.recordings.key_frames import is_key_frame
 from edgepipe.stages.recordings.packet_codec import PacketCodec
 from edgepipe.stages.recordings.packet_metadata import CODEC, COUNTED
 from edgepipe.stages.recordings.raw_images import picture_of
-from edgepipe.stages.recordings.recorded import STAMPS, Damage, Recorded, Topic
+from edgepipe.stages.recordings.recorded import Damage, Recorded, Topic
 from edgepipe.stages.sources.decoder import Decoder, Key
 from edgepipe.stages.sources.jpeg import LeastSize, ReducedJpegs, is_available
 from edgepipe.stages.sources.order import PresentationOrder
 from edgepipe.stages.sources.pictures import PictureMaker
-from edgepipe.stages.sources.recording import ASSUMED_FPS
 from edgepipe.stages.sources.stamps import Stamped, Stamps
 from edgepipe.stages.sources.timeline import Timeline
+from edgepipe.stages.sources.topic_times import SECOND, TopicOptions, TopicTimes
 
 PROBE_MESSAGES = 250
 """Messages that are looked at before the first frame is asked for."""
 MOST_STILLS_BYTES = 64 << 20
 """Of images that wait to be decoded; beyond it the oldest are given up."""
-HEADER, LOG = "header", "log"
-
-_SECOND = 10**9
 _FAR = 1 << 60
 _JPEG = b"\xff\xd8"
 _NEVER_SHOWN = "the message is not what it should be"
-
-
-class TopicOptions(NamedTuple):
-    """How a topic is to be read."""
-
-    loop: bool = False
-    fps: float | None = None
-    """Between frames, for a gap to be told from a pause, until the stamps show it."""
-    decode_threads: int = 1
-    stamps: str | None = None
-    """HEADER, LOG, or None: the better ones."""
-    zero_ns: int | None = None
-    """The stamp that is media time 0; None: that of the first frame."""
-
-
-class _Message(NamedTuple):
-    """A message with the stamps that were chosen."""
-
-    image: ImageMessage
-    pts: int
-    dts: int | None
 
 
 class MessageSource:
@@ -94,21 +68,18 @@ class MessageSource:
         self._codec: PacketCodec | None = None
         self._jpegs: ReducedJpegs | None = None
         self._has_reduced = False
-        self._notes: list[str] = []
         probe = self._probe()
-        self._stamps_from, self._is_reordered = self._choose_stamps(probe)
         first = self._first_picture(uri, probe)
-        frame_ns, fps = self._rate(probe)
-        self._frame_ns = frame_ns
+        self._times = times = TopicTimes(topic, options, probe)
         self._info = SourceInfo(
             uri=uri,
             width=first.width,
             height=first.height,
-            fps=fps,
+            fps=times.fps,
             codec=self._codec_name(probe),
             live=False,
             input_hash=input_hash,
-            origin_ns=self._origin_ns(probe),
+            origin_ns=times.origin_ns,
             timeline=timeline,
         )
         self._codec = None
@@ -121,7 +92,7 @@ class MessageSource:
         self._index = 0
         self._lap = 0
         self._ended = False
-        self._timeline = Timeline(Fraction(1), frame_ns, options.zero_ns)
+        self._timeline = Timeline(Fraction(1), times.frame_ns, options.zero_ns)
         self._begin_reading()
 
     @property
@@ -134,7 +105,7 @@ class MessageSource:
         """Which stamps are used and why, and what was repaired so far."""
         repaired = self._timeline.repaired
         words = (f"{repaired} time stamps did not rise and were moved up",)
-        return (*self._notes, *(words if repaired else ()))
+        return (*self._times.notes, *(words if repaired else ()))
 
     @property
     def end_state(self) -> tuple[str, str]:
@@ -216,61 +187,17 @@ class MessageSource:
             yield message.log_ns, image
 
     def _probe(self) -> list[tuple[int, ImageMessage]]:
-        looked_at = islice(self._images(), PROBE_MESSAGES)
-        return [found for found in looked_at if not isinstance(found, str)]
-
-    def _choose_stamps(self, probe: list[tuple[int, ImageMessage]]) -> tuple[str, bool]:
-        """Which stamps to use, and whether they come in decoding order only."""
-        stamps = [image.stamp_ns for _, image in probe]
-        if STAMPS in self._topic.metadata:
-            # Written by edgepipe: the header says when, the log in which order.
-            return HEADER, True
-        wanted = self._options.stamps
-        rises = sum(b > a for a, b in pairwise(stamps))
-        falls = sum(b < a for a, b in pairwise(stamps))
-        rising = rises > 0.8 * (len(stamps) - 1)
-        # Where frames refer to later ones, stamps fall again and again, and yet no two
-        # are the same.
-        video = bool(probe) and probe[0][1].format not in (STILL, RAW)
-        reordered = video and falls > 0 and len(set(stamps)) == len(stamps)
-        usable = any(stamps) and (rising or reordered or len(stamps) == 1)
-        used = wanted or (HEADER if usable else LOG)
-        if used == HEADER:
-            self._notes.append("times are those of the message headers")
-            return HEADER, reordered
-        why = "as asked" if wanted else "the headers' do not rise or are zero"
-        self._notes.append(f"times are those of the recording, {why}")
-        return LOG, False
-
-    def _stamped(self, log_ns: int, image: ImageMessage) -> _Message:
-        if self._stamps_from == LOG:
-            return _Message(image, log_ns, log_ns)
-        if STAMPS in self._topic.metadata:
-            return _Message(image, image.stamp_ns, log_ns)
-        dts = None if self._is_reordered else image.stamp_ns
-        return _Message(image, image.stamp_ns, dts)
-
-    def _rate(self, probe: list[tuple[int, ImageMessage]]) -> tuple[int, float]:
-        """Nanoseconds between frames, and the rate."""
-        times = sorted(self._stamped(*each).pts for each in probe if each[1].shown)
-        steps = [b - a for a, b in pairwise(times) if b > a]
-        if steps:
-            usual = median_low(steps)
-            mean = (times[-1] - times[0]) / len(steps)
-            # The mean of a regular stream does not depend on how stamps are rounded.
-            near = 0.9 * usual < mean < 1.1 * usual
-            return usual, round(_SECOND / (mean if near else usual), 3)
-        if self._options.fps is None:
-            self._notes.append(f"too few frames to tell a rate: {ASSUMED_FPS:g} fps")
-        fps = self._options.fps or ASSUMED_FPS
-        return round(_SECOND / fps), fps
-
-    def _origin_ns(self, probe: list[tuple[int, ImageMessage]]) -> int:
-        zero_ns = self._options.zero_ns
-        if zero_ns is not None:
-            return zero_ns
-        shown = (self._stamped(*each).pts for each in probe if each[1].shown)
-        return min(shown, default=0)
+        """The first messages that can be read, as far as they fit the memory."""
+        found: list[tuple[int, ImageMessage]] = []
+        size = 0
+        for each in islice(self._images(), PROBE_MESSAGES):
+            if isinstance(each, str):
+                continue
+            found.append(each)
+            size += len(each[1].data)
+            if size > MOST_STILLS_BYTES and len(found) > 1:
+                break
+        return found
 
     def _codec_name(self, probe: list[tuple[int, ImageMessage]]) -> str:
         format_ = probe[0][1].format
@@ -319,7 +246,7 @@ class MessageSource:
     def _begin_reading(self) -> None:
         self._reader = self._images()
         self._order = PresentationOrder[tuple[Stamped, ImageMessage | str | None]]()
-        self._stamps = Stamps(None, _SECOND, self._frame_ns)
+        self._stamps = Stamps(None, SECOND, self._times.frame_ns)
         self._codec = None
         self._needs_key = "no key frame came before it"
         self._last_key = Key(self._lap, -1)
@@ -344,17 +271,17 @@ class MessageSource:
             self._ready.append(SourceEvent(EventKind.DAMAGE, found))
             self._needs_key = f"what it refers to is lost: {found}"
         else:
-            self._take(self._stamped(*found))
+            self._take(*found)
         return True
 
-    def _take(self, message: _Message) -> None:
-        image = message.image
+    def _take(self, log_ns: int, image: ImageMessage) -> None:
         if not image.shown:
             self._offer_hidden(image)
             return
         standing = image.format in (STILL, RAW)
         is_key = standing or is_key_frame(image)
-        stamped = self._stamps.take(message.pts, message.dts, is_key=is_key)
+        pts, dts = self._times.of(log_ns, image)
+        stamped = self._stamps.take(pts, dts, is_key=is_key)
         # The decoder's frames are known by their stamps, or else by their number.
         key, settled_to = stamped.pts, stamped.dts
         if COUNTED in self._topic.metadata:

@@ -15,12 +15,8 @@ from edgepipe.stages.recordings.recorded import (
     image_topics,
 )
 from edgepipe.stages.sources.fingerprint import fingerprint
-from edgepipe.stages.sources.messages import (
-    HEADER,
-    LOG,
-    MessageSource,
-    TopicOptions,
-)
+from edgepipe.stages.sources.messages import MessageSource
+from edgepipe.stages.sources.topic_times import HEADER, LOG, TopicOptions
 
 _KEYS = ("topic", "time", "zero")
 
