@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcap.writer import CompressionType, IndexType
 
@@ -448,6 +448,7 @@ def test_jpegs_are_decoded_no_larger_than_needed(tmp_path: Path) -> None:
     source.close()
 
 
+@settings(deadline=None)  # it writes files
 @given(
     changes=st.lists(
         st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=9)),

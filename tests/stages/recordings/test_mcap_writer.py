@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcap.reader import make_reader
 
@@ -79,6 +79,7 @@ def test_garbage_behind_what_was_synced_costs_nothing_of_it(tmp_path: Path) -> N
         assert stored(path)[:5] == [message(number) for number in range(5)]
 
 
+@settings(deadline=None)  # it writes files
 @given(
     steps=st.lists(
         st.tuples(st.integers(0, 1), st.integers(0, 10**6), st.binary(max_size=40)),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgepipe.stages.recordings.foxglove import IMAGE
@@ -44,6 +44,7 @@ def on_disk(path: Path) -> int:
     return sum(each.stat().st_size for each in path.rglob("*.mcap"))
 
 
+@settings(deadline=None)  # it writes files
 @given(
     sizes=st.lists(st.integers(4, 4000), min_size=1, max_size=200),
     keys=st.integers(1, 12),
