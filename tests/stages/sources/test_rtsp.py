@@ -173,19 +173,23 @@ def test_a_server_that_falls_silent_stalls_and_is_left(serve: Serve) -> None:
         see(live, 3)
 
 
-def test_a_short_silence_costs_no_connection_and_no_good_picture(serve: Serve) -> None:
-    """Over TCP it may, when it begins in the middle of a packet's header."""
+def test_a_short_silence_costs_no_good_picture(serve: Serve) -> None:
+    """Mostly no connection either: FFmpeg loses it if a packet's header was cut."""
     server = serve("--config", "1")
     patience = Patience(reconnect_after_ns=60 * SECOND_NS)
-    with watch(server.uri, patience, transport="udp") as live:
+    with watch(server.uri, patience) as live:
         see(live, 5)
         server.process.send_signal(signal.SIGSTOP)
         first_of(live, EventKind.STALLED)
         server.process.send_signal(signal.SIGCONT)
         _, events, damaged = see(live, 20)
-        assert [e.kind for e in events[:2]] == [EventKind.LIVE, EventKind.GAP]
+        kinds = [event.kind for event in events]
         assert damaged == 0
-        assert live.status.reconnects == 0
+        if live.status.reconnects:
+            assert kinds[0] is EventKind.BACKING_OFF
+            assert EventKind.DISCONTINUITY in kinds
+        else:
+            assert kinds[:2] == [EventKind.LIVE, EventKind.GAP]
 
 
 def test_a_server_that_cuts_frames_into_two_is_understood(serve: Serve) -> None:
