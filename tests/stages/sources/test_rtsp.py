@@ -173,7 +173,7 @@ def test_a_server_that_falls_silent_stalls_and_is_left(serve: Serve) -> None:
         see(live, 3)
 
 
-def test_a_short_silence_costs_no_good_picture(serve: Serve) -> None:
+def test_a_short_silence_costs_at_most_what_is_lost_with_it(serve: Serve) -> None:
     """Mostly no connection either: FFmpeg loses it if a packet's header was cut."""
     server = serve("--config", "1")
     patience = Patience(reconnect_after_ns=60 * SECOND_NS)
@@ -184,7 +184,7 @@ def test_a_short_silence_costs_no_good_picture(serve: Serve) -> None:
         server.process.send_signal(signal.SIGCONT)
         _, events, damaged = see(live, 20)
         kinds = [event.kind for event in events]
-        assert damaged == 0
+        assert damaged <= 12  # up to a key frame, where frames were lost with it
         if live.status.reconnects:
             assert kinds[0] is EventKind.BACKING_OFF
             assert EventKind.DISCONTINUITY in kinds
