@@ -11,6 +11,7 @@ from typing import NamedTuple
 from edgepipe.pipeline.source import DamagedError
 from edgepipe.stages.sources.camera import Shot, ShotDecoder
 from edgepipe.stages.sources.order import PresentationOrder
+from edgepipe.stages.sources.pressure import Path
 
 MOST_SHOTS = 300
 """Ten seconds at 30 fps: cameras send a key frame more often than that."""
@@ -32,18 +33,6 @@ class Announced(NamedTuple):
 
     number: int
     captured_ns: int
-
-
-class Path(NamedTuple):
-    """What lies between the decoder and a frame."""
-
-    begins_anew: bool
-    """Whether a key frame is on it."""
-    keys: int
-    others: int
-    """Key frames and others that must be decoded before it."""
-    is_disposable: bool
-    """Whether nothing refers to the frame itself."""
 
 
 class Taken(NamedTuple):

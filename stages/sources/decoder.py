@@ -14,7 +14,7 @@ from edgepipe.pipeline.source import DamagedError, SkippedError
 from edgepipe.stages.sources.exif import jpeg_orientation
 from edgepipe.stages.sources.integrity import Integrity
 from edgepipe.stages.sources.orientation import of_exif
-from edgepipe.stages.sources.pressure import Costs, Level, Pressure
+from edgepipe.stages.sources.pressure import Level, Path, Shedder
 from edgepipe.stages.sources.recording import VideoPacket
 from edgepipe.stages.sources.references import Disposability
 
@@ -81,19 +81,6 @@ class _Decoded(NamedTuple):
     is_damaged: bool
 
 
-class _Path(NamedTuple):
-    """What must be decoded before the frame that is asked for."""
-
-    begin: int
-    """Position of the packet to begin with."""
-    begins_anew: bool
-    """Whether decoding can begin there without what came before."""
-    keys: int
-    others: int
-    disposable: bool
-    """Whether nothing refers to the frame that is asked for."""
-
-
 class Decoder:
     """Decodes what was offered when somebody asks for it.
 
@@ -103,7 +90,7 @@ class Decoder:
 
     Packets are left out where nothing is lost by it: those before a key frame from
     which the frame can be decoded, and those that nothing refers to. With a time limit
-    more is left out, as ``Pressure`` decides. After damage nothing is decoded before
+    more is left out, as ``Shedder`` decides. After damage nothing is decoded before
     the next key frame, because everything up to there may refer to it.
     """
 
@@ -136,15 +123,12 @@ class Decoder:
         self._lost: deque[Key] = deque(maxlen=64)
         """Frames that will never come, although later ones may."""
         self._follows_corrupt = False
-        self._pressure = Pressure()
-        self._costs = Costs()
-        self._since_key = 0
-        self._has_disposable = False
+        self._shedder = Shedder()
 
     @property
     def level(self) -> Level:
         """Which frames are decoded at present."""
-        return self._pressure.level
+        return self._shedder.level
 
     def offer(self, recording: Coding, key: Key, packet: VideoPacket | None) -> None:
         """Add a packet in decoding order; None ends the recording, or a part of it."""
@@ -156,12 +140,8 @@ class Decoder:
         )
         with self._handing_over:
             self._packets.append(_Waiting(recording, key, packet, disposable))
-            self._has_disposable |= disposable
-            self._costs.saw(disposable=disposable)
-            if packet is not None and packet.is_keyframe:
-                self._costs.saw_key_distance(self._since_key)
-                self._since_key = 0
-            self._since_key += 1
+            is_key = packet is not None and packet.is_keyframe
+            self._shedder.came(is_key=is_key, disposable=disposable)
 
     def announce(self, index: int, key: Key) -> None:
         """Say which frame an index means."""
@@ -197,24 +177,25 @@ class Decoder:
         """
         with self._decoding:
             key = self._key_of_index(index)
-            self._costs.asked(index, now_ns())
+            self._shedder.asked(index, now_ns())
             stop_ns: int | None = None
             if not self._decoded or self._decoded[-1].key < key:
-                path = self._path_to(key)
+                begin, path = self._path_to(key)
                 if until_ns is not None:
-                    stop_ns = self._decide(path, until_ns, now_ns())
-                self._jump(path.begin)
+                    stop_ns = self._shedder.decide(path, until_ns, now_ns())
+                self._jump(begin)
             found = self._decode_up_to(key, stop_ns, now_ns)
-            self._pressure.shown()
+            self._shedder.shown()
         if found.is_damaged:
             raise DamagedError(self._broken or "the decoder reports damage")
         return found.frame
 
     # --- what to leave out ------------------------------------------------------------
 
-    def _path_to(self, key: Key) -> _Path:
+    def _path_to(self, key: Key) -> tuple[int, Path]:
+        """Where to begin among the packets, and what lies before the frame."""
         begin = keys = others = 0
-        begins_anew = disposable = False
+        begins_anew = False
         with self._handing_over:
             for position, waiting in enumerate(self._packets):
                 _, own_key, packet, is_disposable = waiting
@@ -224,37 +205,14 @@ class Decoder:
                     begin, begins_anew = position, True
                     keys = others = 0
                 if own_key == key:
-                    return _Path(begin, begins_anew, keys, others, is_disposable)
+                    return begin, Path(begins_anew, keys, others, is_disposable)
                 if own_key < key and is_disposable and waiting.recording.ordered:
                     continue
                 if packet.is_keyframe:
                     keys += 1
                 else:
                     others += 1
-        return _Path(begin, begins_anew, keys, others, disposable)
-
-    def _decide(self, path: _Path, until_ns: int, now_ns: int) -> int | None:
-        """When to stop catching up; None if the frame can be ready in time.
-
-        Raises:
-            SkippedError: The frame is not worth beginning with.
-        """
-        pressure = self._pressure
-        if path.begins_anew:
-            pressure.at_key_frame(now_ns, has_disposable=self._has_disposable)
-        elif pressure.level is Level.KEYS:
-            raise SkippedError("only key frames are decoded")
-        if pressure.level is Level.REFERENCES and path.disposable:
-            raise SkippedError("only frames that others refer to are decoded")
-        behind_ns = self._costs.of(path.keys, path.others)
-        if not behind_ns or behind_ns <= until_ns - now_ns:
-            return None
-        # A key frame is not passed by: with it the decoder is as near as it can be.
-        passes = not path.begins_anew or pressure.level is Level.KEYS
-        if passes and self._costs.better_wait(behind_ns, self._since_key):
-            pressure.left_out()
-            raise SkippedError("the frames before it would take too long")
-        return until_ns
+        return begin, Path(begins_anew, keys, others, False)
 
     def _first_key_packet(self) -> int:
         """Position of the first packet after the oldest where decoding can begin."""
@@ -396,7 +354,7 @@ class Decoder:
                 self._damaged(waiting, f"the decoder reports: {error.strerror}")
             return True
         self._fed += 1
-        self._costs.took(now_ns() - begin_ns, is_key=packet.is_keyframe)
+        self._shedder.took(now_ns() - begin_ns, is_key=packet.is_keyframe)
         if recording.codec == "mjpeg":
             _turn(frames, packet)
         self._keep(recording, frames)

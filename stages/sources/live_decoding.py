@@ -7,9 +7,9 @@ from threading import Condition
 
 from edgepipe.pipeline.frame import Picture
 from edgepipe.pipeline.source import DamagedError, SkippedError
-from edgepipe.stages.sources.backlog import Backlog, Path, Taken, Waiting
+from edgepipe.stages.sources.backlog import Backlog, Taken, Waiting
 from edgepipe.stages.sources.camera import Decoded, Shot, ShotDecoder
-from edgepipe.stages.sources.pressure import Costs, Level, Pressure
+from edgepipe.stages.sources.pressure import Level, Shedder
 
 MOST_DECODED = 16
 """Pictures that came out before they were asked for."""
@@ -30,23 +30,16 @@ class LiveDecoding:
         self._decoder: ShotDecoder | None = None
         self._decoded: dict[int, Decoded] = {}
         self._broken = ""
-        self._pressure, self._costs = Pressure(), Costs()
-        self._has_disposable = False
-        self._since_key = 0
+        self._shedder = Shedder()
 
     @property
     def level(self) -> Level:
         """Which frames are decoded at present."""
-        return self._pressure.level
+        return self._shedder.level
 
     def saw(self, shot: Shot) -> None:
         """A shot was kept."""
-        self._has_disposable |= shot.is_disposable
-        self._costs.saw(disposable=shot.is_disposable)
-        if shot.is_key:
-            self._costs.saw_key_distance(self._since_key)
-            self._since_key = 0
-        self._since_key += 1
+        self._shedder.came(is_key=shot.is_key, disposable=shot.is_disposable)
 
     def picture(
         self,
@@ -67,37 +60,14 @@ class LiveDecoding:
         """
         stop_ns: int | None = None
         with self._changed:
-            self._costs.asked(index, now_ns())
+            self._shedder.asked(index, now_ns())
             if until_ns is not None:
                 path = self._backlog.path_to(index)
-                stop_ns = self._decide(path, until_ns, now_ns())
+                stop_ns = self._shedder.decide(path, until_ns, now_ns())
             taken = self._backlog.take(index)
         picture = self._decode(taken, stop_ns, now_ns)
-        self._pressure.shown()
+        self._shedder.shown()
         return picture
-
-    def _decide(self, path: Path, until_ns: int, now_ns: int) -> int | None:
-        """When to stop catching up; None if the frame can be ready in time.
-
-        Raises:
-            SkippedError: The frame is not worth beginning with.
-        """
-        pressure = self._pressure
-        if path.begins_anew:
-            pressure.at_key_frame(now_ns, has_disposable=self._has_disposable)
-        elif pressure.level is Level.KEYS:
-            raise SkippedError("only key frames are decoded")
-        if pressure.level is Level.REFERENCES and path.is_disposable:
-            raise SkippedError("only frames that others refer to are decoded")
-        behind_ns = self._costs.of(path.keys, path.others)
-        if not behind_ns or behind_ns <= until_ns - now_ns:
-            return None
-        # A key frame is not passed by: with it the decoder is as near as it can be.
-        passes = not path.begins_anew or pressure.level is Level.KEYS
-        if passes and self._costs.better_wait(behind_ns, self._since_key):
-            pressure.left_out()
-            raise SkippedError("the frames before it would take too long")
-        return until_ns
 
     def _decode(
         self, taken: Taken, stop_ns: int | None, now_ns: Callable[[], int]
@@ -154,7 +124,7 @@ class LiveDecoding:
         except DamagedError as error:
             self._break(str(error))
             return
-        self._costs.took(now_ns() - begin_ns, is_key=shot.is_key)
+        self._shedder.took(now_ns() - begin_ns, is_key=shot.is_key)
         for each in pictures:
             if each.is_damaged:
                 self._break("the decoder reports damage")

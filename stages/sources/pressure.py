@@ -2,6 +2,9 @@
 
 from collections import deque
 from enum import IntEnum
+from typing import NamedTuple
+
+from edgepipe.pipeline.source import SkippedError
 
 SECOND_NS = 10**9
 SHORTEST_WAIT_NS = SECOND_NS // 2
@@ -166,3 +169,68 @@ class Costs:
             expected = since_key
         share = alone_ns / self._other_ns if self._other_ns else 1.0
         return expected / self._rate_per_ns < backlog_ns * share / (1 - load)
+
+
+class Path(NamedTuple):
+    """What lies between the decoder and a frame."""
+
+    begins_anew: bool
+    """Whether a key frame is on it."""
+    keys: int
+    others: int
+    """Key frames and others that must be decoded before it."""
+    is_disposable: bool
+    """Whether nothing refers to the frame itself."""
+
+
+class Shedder:
+    """Decides for each frame whether to decode up to it. Calls are the caller's to lock.
+
+    ``came`` may be called by another thread than the rest.
+    """
+
+    def __init__(self) -> None:
+        self._pressure = Pressure()
+        self._costs = Costs()
+        self._since_key = 0
+        self._has_disposable = False
+        self.asked = self._costs.asked
+        self.took = self._costs.took
+        self.shown = self._pressure.shown
+
+    @property
+    def level(self) -> Level:
+        """Which frames are decoded at present."""
+        return self._pressure.level
+
+    def came(self, *, is_key: bool, disposable: bool) -> None:
+        """A packet came."""
+        self._has_disposable |= disposable
+        self._costs.saw(disposable=disposable)
+        if is_key:
+            self._costs.saw_key_distance(self._since_key)
+            self._since_key = 0
+        self._since_key += 1
+
+    def decide(self, path: Path, until_ns: int, now_ns: int) -> int | None:
+        """When to stop catching up; None if the frame can be ready in time.
+
+        Raises:
+            SkippedError: The frame is not worth beginning with.
+        """
+        pressure = self._pressure
+        if path.begins_anew:
+            pressure.at_key_frame(now_ns, has_disposable=self._has_disposable)
+        elif pressure.level is Level.KEYS:
+            raise SkippedError("only key frames are decoded")
+        if pressure.level is Level.REFERENCES and path.is_disposable:
+            raise SkippedError("only frames that others refer to are decoded")
+        behind_ns = self._costs.of(path.keys, path.others)
+        if not behind_ns or behind_ns <= until_ns - now_ns:
+            return None
+        # A key frame is not passed by: with it the decoder is as near as it can be.
+        passes = not path.begins_anew or pressure.level is Level.KEYS
+        if passes and self._costs.better_wait(behind_ns, self._since_key):
+            pressure.left_out()
+            raise SkippedError("the frames before it would take too long")
+        return until_ns
