@@ -35,7 +35,7 @@ test: $(DEV)/ready  ## run the whole test suite, with coverage
 # The oldest releases that pyproject.toml allows; name the oldest Python, too.
 lowest: $(DEV)/ready | $(LOWEST)/bin/python  ## run the tests with the oldest libraries
 	$(DEV)/bin/uv pip compile -q pyproject.toml --resolution lowest-direct \
-	  --extra models --extra robot --extra samples --python $(LOWEST)/bin/python -o $(LOWEST)/pins.txt
+	  --extra jpeg --extra models --extra robot --extra samples --python $(LOWEST)/bin/python -o $(LOWEST)/pins.txt
 	$(DEV)/bin/uv pip install -q --python $(LOWEST)/bin/python -r $(LOWEST)/pins.txt
 	$(DEV)/bin/uv pip install -q --python $(LOWEST)/bin/python -c $(LOWEST)/pins.txt \
 	  --group dev -e . --no-build-isolation-package edgepipe
@@ -117,5 +117,5 @@ $(DEMO)/package: $(DEMO)/dependencies $(SOURCES)
 $(DEV)/ready: pyproject.toml constraints.txt | $(DEV)/bin/python
 	$(DEV)/bin/python -m pip install -q 'pip>=25.1' -c constraints.txt 'setuptools>=77'
 	$(DEV)/bin/pip install -q -c constraints.txt --group dev --no-build-isolation \
-	  -e '.[models,robot,samples]'
+	  -e '.[jpeg,models,robot,samples]'
 	@touch $@

@@ -23,7 +23,13 @@ def resolve() -> str:
     uv = str(Path(sys.executable).with_name("uv"))
     command = [uv, "pip", "compile", "pyproject.toml", "--universal", "--upgrade"]
     command += ["--python-version=3.10", "--no-python-downloads", "--quiet"]
-    command += ["--extra=models", "--extra=robot", "--extra=samples", "--group=dev"]
+    command += [
+        "--extra=jpeg",
+        "--extra=models",
+        "--extra=robot",
+        "--extra=samples",
+        "--group=dev",
+    ]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
     return subprocess.run(
         command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
