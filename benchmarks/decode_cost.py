@@ -1,6 +1,7 @@
 """CPU for one delivered frame, from packets to the network's input, against OpenCV.
 
     python benchmarks/decode_cost.py [--rounds 5] [--frames 60] [--source vtest.avi]
+        [--net 640 640]
 
 The plain way is ``cv2.VideoCapture``, ``cv2.resize`` and ``cv2.dnn.blobFromImage``; the
 other one is edgepipe's file source and its stage ``convert``. Both read the same clips,
@@ -35,8 +36,8 @@ from edgepipe.stages.sources.jpeg import is_available
 from edgepipe.stages.sources.scene import Scene
 
 Image = NDArray[np.uint8]
-NET = (320, 256)
-"""Width and height of the network's input, as of the model that ships."""
+NET = [320, 256]
+"""Width and height of the network's input; of the model that ships unless changed."""
 SIZES = ((1280, 720), (1920, 1080))
 WARM = 5
 """Frames that are not counted."""
@@ -52,7 +53,7 @@ class Cost(NamedTuple):
 
 def least(width: int, height: int) -> tuple[int, int]:
     """What the network's input needs of a picture."""
-    place = letterbox_for(width, height, *NET, Align.CENTER)
+    place = letterbox_for(width, height, NET[0], NET[1], Align.CENTER)
     return place.width, place.height
 
 
@@ -103,7 +104,7 @@ def plain(path: Path) -> Iterator[None]:
         if not good:
             capture.release()
             return
-        resized = cv2.resize(image, NET)
+        resized = cv2.resize(image, (NET[0], NET[1]))
         cv2.dnn.blobFromImage(resized, 1 / 255, swapRB=True)
         yield
 
@@ -165,7 +166,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--source", default="", help="footage to make the clips of")
+    parser.add_argument("--net", type=int, nargs=2, default=NET, help="width, height")
     args = parser.parse_args()
+    NET[:] = args.net
     cv2.setNumThreads(1)
     ways: dict[str, Callable[[Path], Iterator[None]]] = {
         "OpenCV": plain,

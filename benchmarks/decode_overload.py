@@ -6,8 +6,8 @@
 1080p H.264 comes at 150 frames a second into a pipeline on all cores. Every clip is
 played twice in turn: with a decoder that leaves frames out (``sheds``) and with one
 that decodes whatever the frame that is asked for needs (``decodes all``), which is what
-a leaky queue behind the decoder amounts to. Drift is the slope of a straight line through
-the ages of the results.
+a leaky queue behind the decoder amounts to. Drift is the slope of a straight line
+through the ages of the results.
 """
 
 import argparse

@@ -184,7 +184,7 @@ class Path(NamedTuple):
 
 
 class Shedder:
-    """Decides for each frame whether to decode up to it. Calls are the caller's to lock.
+    """Decides for each frame whether to decode up to it; its caller locks.
 
     ``came`` may be called by another thread than the rest.
     """
