@@ -10,6 +10,8 @@ _MOST_PARTS = 100_000
 _PACKETS_BYTES = {188: 0, 192: 4, 204: 0}
 """Length of the packets of a transport stream, and where in one its mark is: alone,
 after a time of arrival as Blu-ray and cameras have it, before a checksum."""
+_FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+"""Of ASF: then come 8 bytes of length, 16 that name the file, 8 with its size."""
 _SEGMENT, _CLUSTER = 0x18538067, 0x1F43B675
 
 
@@ -81,6 +83,13 @@ def _tags(file: BinaryIO, size: int) -> str:
     return "" if int.from_bytes(header[1:], "big") + 11 == length else cut
 
 
+def _objects(file: BinaryIO, size: int) -> str:
+    """ASF says how long it is; 0 while it is written."""
+    _, found, rest = file.read(65_536).partition(_FILE_PROPERTIES)
+    said = int.from_bytes(rest[24:32], "little") if found else 0
+    return "the file is shorter than it says" if size < said else ""
+
+
 def _packets(file: BinaryIO, size: int) -> str:
     """A transport stream is packets of one length, which begin with a mark."""
     start = file.read(max(_PACKETS_BYTES) + 5)
@@ -137,6 +146,7 @@ _LOOKS: dict[str, Callable[[BinaryIO, int], str]] = {
     "mov,mp4,m4a,3gp,3g2,mj2": _boxes,
     "avi": _chunks,
     "flv": _tags,
+    "asf": _objects,
     "mpegts": _packets,
     "matroska,webm": _elements,
 }

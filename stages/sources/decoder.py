@@ -8,11 +8,12 @@ from threading import Lock
 from typing import NamedTuple, Protocol
 
 from av.error import FFmpegError
-from av.video.frame import VideoFrame
+from av.video.frame import PictureType, VideoFrame
 
 from edgepipe.pipeline.source import DamagedError, SkippedError
 from edgepipe.stages.sources.exif import jpeg_orientation
 from edgepipe.stages.sources.integrity import Integrity
+from edgepipe.stages.sources.order import MOST_REORDERED
 from edgepipe.stages.sources.orientation import of_exif
 from edgepipe.stages.sources.pressure import Level, Path, Shedder
 from edgepipe.stages.sources.recording import VideoPacket
@@ -20,6 +21,11 @@ from edgepipe.stages.sources.references import Disposability
 
 MOST_WAITING = 512
 """Packets kept for a caller who does not decode. Beyond it the oldest are given up."""
+
+
+_TELL_THEMSELVES = frozenset({"h264", "hevc"})
+"""Decoders that mark pictures which refer to what there never was."""
+_NEVER_REORDERED = frozenset({"vp8", "vp9", "libvpx", "libvpx-vp9"})
 
 
 class Key(NamedTuple):
@@ -120,6 +126,12 @@ class Decoder:
         before it and come after it refer to what was left out."""
         self._has_been_good = False
         """Whether a picture was good since decoding last began anew."""
+        self._has_begun = False
+        """Whether there was a key frame in this recording."""
+        self._highest = Key(-1, 0)
+        """Of the packets decoded so far, the one whose frame is shown last."""
+        self._before: dict[Key, Key] = {}
+        """The same when a packet was decoded whose own frame is shown before it."""
         self._lost: deque[Key] = deque(maxlen=64)
         """Frames that will never come, although later ones may."""
         self._follows_corrupt = False
@@ -263,7 +275,40 @@ class Decoder:
                 raise DamagedError("the decoder gave no picture for this frame")
         if decoded[0].key != key:
             raise DamagedError("the decoder gave no picture for this frame")
-        return decoded.popleft()
+        found = decoded.popleft()
+        if not found.is_damaged and self._refers_to_damage(found, now_ns):
+            return found._replace(is_damaged=True)
+        return found
+
+    def _refers_to_damage(self, found: _Decoded, now_ns: Callable[[], int]) -> bool:
+        """Whether a frame is damaged that is shown later and was decoded before.
+
+        Most decoders tell of damage when the frame comes out: then those that refer to
+        it and are shown earlier are out already. So they wait here until it is known.
+        """
+        for old in [key for key in self._before if key < found.key]:
+            del self._before[old]
+        if self._recording is None or self.level is not Level.ALL:
+            return False  # it would cost what is to be saved
+        if self._recording.ordered:
+            last = self._before.pop(found.key, found.key)
+        elif found.frame.pict_type == PictureType.B:
+            last = found.key._replace(stamp=found.key.stamp + MOST_REORDERED)
+        else:
+            return False
+        while not self._broken and self._is_behind(last):
+            if not self._decode_one(None, now_ns) and not self._more():
+                break
+        return any(each.is_damaged and each.key <= last for each in self._decoded)
+
+    def _is_behind(self, last: Key) -> bool:
+        """Whether frames up to that one may still come out of the decoder."""
+        if self._recording is not None and not self._recording.ordered:
+            for each in self._decoded:
+                if each.frame.pict_type != PictureType.B:
+                    return False  # others refer to it, and not beyond it
+        newest = self._decoded[-1].key if self._decoded else self._last
+        return newest < last
 
     def _is_waiting_for_key(self, key: Key) -> bool:
         """Whether there is no good picture before a key frame that comes later."""
@@ -326,10 +371,11 @@ class Decoder:
         if recording is not self._recording:
             self._recording = recording
             self._count = self._fed = key.stamp
-            self._reading = key.reading
             self._integrity = Integrity(recording.codec, recording.extradata)
             self._broken, self._has_been_good = "", False
             self._begun_at = None
+            self._has_begun = recording.codec in _TELL_THEMSELVES
+        self._reading = key.reading
         if packet is None:
             self._drain(recording)
             return True
@@ -343,17 +389,23 @@ class Decoder:
             return True
         if fault:
             self._break(fault)
+        self._has_begun |= packet.is_keyframe
         begin_ns = now_ns()
         try:
             frames = recording.decode(packet)
         except FFmpegError as error:
-            self._count += (
-                1  # without stamps to go by, only counting tells frames apart
-            )
             if not leads:
                 self._damaged(waiting, f"the decoder reports: {error.strerror}")
+            self._count += 1  # without stamps, only counting tells frames apart
             return True
         self._fed += 1
+        if not packet.is_discard:
+            if key < self._highest:
+                self._before[key] = self._highest
+            self._highest = max(key, self._highest)
+        if frames and _is_no_key(recording, packet, frames[0]):
+            self._damaged(waiting, "a key frame is damaged")
+            return True
         self._shedder.took(now_ns() - begin_ns, is_key=packet.is_keyframe)
         if recording.codec == "mjpeg":
             _turn(frames, packet)
@@ -403,7 +455,8 @@ class Decoder:
 
     def _break(self, why: str) -> None:
         if not self._broken:
-            self._broken, self._damaged_from = why, self._fed
+            # What the decoder still holds may be shown after what refers to the damage.
+            self._broken, self._damaged_from = why, self._count
 
     def _drain(self, recording: Coding) -> None:
         try:
@@ -420,14 +473,21 @@ class Decoder:
             key = self._key_of(frame)
             if self._begun_at is not None and key < self._begun_at:
                 continue
-            is_bad = frame.is_corrupt
+            self._has_begun |= frame.key_frame
+            is_bad = frame.is_corrupt or not self._has_begun
+            # What was cut out of a stream may begin with frames that refer to others.
+            tells = self._has_been_good or (frame.key_frame and self._has_begun)
             if not recording.ordered and frame.key_frame and not is_bad:
                 self._broken = ""
-            elif is_bad and self._has_been_good and not recording.intra_only:
+            elif is_bad and tells and not recording.intra_only:
                 self._broken = self._broken or "the decoder reports damage"
             self._has_been_good |= not is_bad
-            if self._broken and not recording.ordered:
-                is_bad |= key.stamp >= self._damaged_from
+            if self._broken:
+                is_bad |= (
+                    not frame.key_frame
+                    if recording.ordered
+                    else key.stamp >= self._damaged_from
+                )
             if key not in self._lost:
                 self._decoded.append(_Decoded(key, frame, is_bad))
 
@@ -449,6 +509,12 @@ def _turn(frames: list[VideoFrame], packet: VideoPacket) -> None:
     if number != 1:
         for frame in frames:
             frame.opaque = of_exif(number)
+
+
+def _is_no_key(recording: Coding, packet: VideoPacket, frame: VideoFrame) -> bool:
+    """Whether what should be a key frame refers to others: its header is damaged."""
+    is_plain = recording.codec in _NEVER_REORDERED
+    return is_plain and packet.is_keyframe and not frame.key_frame
 
 
 def _can_begin(waiting: _Waiting) -> bool:

@@ -94,7 +94,7 @@ class FileSource:
         self._ended = False
         self._failure: InputError | None = None
         self._index = 0
-        self._lap = 0
+        self._lap = self._part = 0
         self._timeline = Timeline(self._tick_ns(), round(1e9 / self._rate))
         self._begin_reading()
 
@@ -303,7 +303,8 @@ class FileSource:
         self._order = PresentationOrder[Stamped]()
         second = round(1 / recording.time_base)
         self._stamps = Stamps(recording.bits, second, round(second / self._rate))
-        self._last_key = Key(self._lap, -1)
+        self._last_dts: int | None = None
+        self._last_key = Key(self._part, -1)
         self._counted = 0
 
     def _read(self) -> bool:
@@ -314,9 +315,7 @@ class FileSource:
         if packet is not None:
             self._take(packet)
             return True
-        for key, stamped in self._order.rest():
-            self._announce(key, stamped)
-        self._decoder.offer(self._recording, Key(self._lap, self._counted), None)
+        self._end_part()
         self._ended = not self._loop or self._index == 0
         if not self._ended:
             self._begin_lap()
@@ -332,12 +331,30 @@ class FileSource:
             self._failure, self._ended = error, True
             return
         self._lap += 1
+        self._part += 1
         self._timeline.begin_lap(self._tick_ns())
         self._begin_reading()
+
+    def _end_part(self) -> None:
+        """Nothing that follows is shown before, or refers to, what came so far."""
+        for key, stamped in self._order.rest():
+            self._announce(key, stamped)
+        self._decoder.offer(self._recording, Key(self._part, self._counted), None)
 
     def _take(self, packet: VideoPacket) -> None:
         recording, count = self._recording, self._counted
         self._counted += 1
+        if recording.edited and packet.dts is not None:
+            last, self._last_dts = self._last_dts, packet.dts
+            if last is not None and packet.is_keyframe and packet.dts <= last:
+                self._end_part()
+                self._part += 1
+                self._last_key = Key(self._part, -1)
+            if packet.is_discard and packet.pts is not None:
+                # Cut away, though later frames may refer to it. Its stamps overlap
+                # those of the part before or after it.
+                self._decoder.offer(recording, Key(self._part, packet.pts), packet)
+                return
         if recording.stamped:
             pts = packet.pts if recording.ordered else packet.dts
             stamped = self._stamps.take(pts, packet.dts, is_key=packet.is_keyframe)
@@ -350,9 +367,8 @@ class FileSource:
             key = settled_to = count
         if stamped.kind in _SEAMS and packet.is_keyframe:
             # Decoders may lose what they still hold when another picture size begins.
-            self._decoder.offer(recording, Key(self._lap, key), None)
-        self._decoder.offer(recording, Key(self._lap, key), packet)
-        # Edit lists cut frames away that later ones still refer to.
+            self._decoder.offer(recording, Key(self._part, key), None)
+        self._decoder.offer(recording, Key(self._part, key), packet)
         if packet.is_discard:
             return
         self._order.push(key, settled_to, stamped)
@@ -362,7 +378,7 @@ class FileSource:
     def _announce(self, key: int, stamped: Stamped) -> None:
         """The next frame in presentation order is known."""
         twin = self._last_key.twin + 1 if key == self._last_key.stamp else 0
-        self._last_key = Key(self._lap, key, twin)
+        self._last_key = Key(self._part, key, twin)
         pts_ns, events = self._timeline.place(stamped)
         self._decoder.announce(self._index, self._last_key)
         self._ready.extend(events)

@@ -28,9 +28,11 @@ SOFTWARE, NVDEC = "software", "nvdec"
 """Who can decode."""
 ASSUMED_FPS = 25.0
 """Rate of a recording that has neither time stamps nor a rate."""
-_HIGHEST_PLAUSIBLE_FPS = 1000
+_SLOWEST_FPS, _FASTEST_FPS = Fraction(1, 3600), 1000
+"""Rates of a header that can be believed."""
 _NO_TIME_STAMPS = 0x80
 """AVFMT_NOTIMESTAMPS among the flags of a format."""
+_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
 _COUNTER_BITS = {"mpegts": 33, "mpeg": 33, "flv": 32}
 """Width of the time stamps by format."""
 _DECODING_STAMPS_ONLY = frozenset({"avi", "asf", "asf_o"})
@@ -68,6 +70,8 @@ class Recording:
             invent some; they are not to be used.
         ordered: Whether the stamps say in which order frames are shown. If not, the
             decoder's order and the order of the stamps agree, and nothing else does.
+        edited: Whether it may have an edit list, with which packets of several parts of
+            the media follow each other, and some of them are not shown.
         bits: Width of the counter of the stamps where it may run over, else None.
         videos: How many videos the file has; the first is used.
         fps: The rate that the header gives, or None; absurd ones are not given.
@@ -102,7 +106,8 @@ class Recording:
             self._container.close()
             raise
         self.time_base = self._stream.time_base or Fraction(1, 1000)
-        self.announced = self._stream.frames
+        self.edited = self.format == _MP4
+        self.announced = _announced(self._stream, self.format)
         self.stamped = self._is_stamped()
         self.ordered = self.stamped and self.format not in _DECODING_STAMPS_ONLY
         self.bits = _COUNTER_BITS.get(self.format)
@@ -174,6 +179,10 @@ class Recording:
         # A pipe of images has a rate that FFmpeg made up and no flag that says so.
         if invented or format_.name.endswith("_pipe"):
             return False
+        # AVI has no stamps: they are places of chunks, by the rate in the header.
+        rate = self._stream.average_rate
+        if format_.name == "avi" and rate and not _SLOWEST_FPS <= rate <= _FASTEST_FPS:
+            return False
         return self._first is None or self._first.pts is not None
 
 
@@ -211,6 +220,13 @@ def _is_video(stream: VideoStream) -> bool:
     return not stream.disposition & Disposition.attached_pic
 
 
+def _announced(stream: VideoStream, format_: str) -> int:
+    """Packets that the header promises; without those that an edit list leaves out."""
+    if format_ == _MP4:
+        return min(stream.frames, len(stream.index_entries))
+    return stream.frames
+
+
 def _nominal_fps(
     stream: VideoStream, stamped: bool
 ) -> tuple[float | None, float | None]:
@@ -220,6 +236,6 @@ def _nominal_fps(
         # Then FFmpeg made the average up; the codec's own headers may know better.
         rates.insert(0, stream.codec_context.framerate)
     given = [float(rate) for rate in rates if rate]
-    plausible = [rate for rate in given if 0 < rate <= _HIGHEST_PLAUSIBLE_FPS]
-    absurd = [rate for rate in given if rate > _HIGHEST_PLAUSIBLE_FPS]
+    plausible = [rate for rate in given if _SLOWEST_FPS <= rate <= _FASTEST_FPS]
+    absurd = [rate for rate in given if not _SLOWEST_FPS <= rate <= _FASTEST_FPS]
     return next(iter(plausible), None), next(iter(absurd), None)

@@ -1,5 +1,6 @@
 """Every container with real bytes: the same frames at the same times."""
 
+import struct
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -165,6 +166,29 @@ def test_empty_chunks_stand_for_frames_that_the_recorder_left_out(
     assert found.times_ms == [40 * s for s in stamps]
     assert found.source.end_state == ("ended", "")
     assert [kind for kind, _ in found.kinds] == ["gap"]
+
+
+def test_an_absurd_rate_in_avi_tells_no_time(make_clip: MakeClip) -> None:
+    path = make_clip("clip.avi", codec="mpeg4", frames=FRAMES)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"strh") + 28  # scale and rate
+    data[at : at + 8] = struct.pack("<II", 1, 30_000)
+    path.write_bytes(data)
+    source = FileSource(path, "clip", fps=15)
+    played = play(source)
+    assert played.numbers == list(range(FRAMES))
+    assert played.times_ms == [
+        pytest.approx(k / 15e-3, abs=0.001) for k in range(FRAMES)
+    ]
+    assert source.warnings == ("the header's rate of 30000 fps is not believed",)
+    assert "assumed" in FileSource(path, "clip").warnings[1]
+
+
+def test_asf_says_how_long_it_is(make_clip: MakeClip) -> None:
+    path = make_clip("clip.wmv", codec="wmv2", frames=FRAMES)
+    assert play(FileSource(path, "clip")).source.end_state == ("ended", "")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert play(FileSource(path, "clip")).source.end_state[0] == "truncated"
 
 
 def test_a_recording_that_begins_before_zero_is_cut_as_its_edit_list_says(

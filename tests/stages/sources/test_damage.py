@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edgepipe.pipeline.source import DamagedError
+from edgepipe.pipeline.source import Arrival, DamagedError
 from edgepipe.stages.sources.decoder import Decoder, Key
+from edgepipe.stages.sources.file import FileSource
 from edgepipe.stages.sources.recording import Recording, VideoPacket
 
 FRAMES, GOP = 36, 12
@@ -23,6 +24,7 @@ KINDS = {
     "h264 with B frames": ("libx264", {"bf": "2"}),
     "h264 in slices": ("libx264", {"bf": "0", "slices": "4"}),
     "h264 of one reference": ("libx264", {"bf": "0", "tune": "zerolatency"}),
+    "h264 with a pyramid": ("libx264", {"bf": "3", "b-pyramid": "normal"}),
     "hevc": ("libx265", {"x265-params": "log-level=none:bframes=0:open-gop=0"}),
     "hevc with B frames": ("libx265", {"x265-params": "log-level=none:bframes=2"}),
 }
@@ -134,7 +136,7 @@ def test_what_is_shown_is_what_a_clean_recording_shows(
     clip: Clip, harm: Callable[[bytes, int], bytes | None], data: st.DataObject
 ) -> None:
     contents: list[bytes | None] = [each for each, *_ in clip.packets]
-    hit = data.draw(st.sets(st.integers(1, FRAMES - 1), min_size=1, max_size=3))
+    hit = data.draw(st.sets(st.integers(0, FRAMES - 1), min_size=1, max_size=3))
     for number in hit:
         at = data.draw(st.integers(0, 5000))
         contents[number] = harm(clip.packets[number][0], at)
@@ -155,3 +157,42 @@ def test_after_damage_pictures_are_good_from_the_next_key_frame_on(clip: Clip) -
     before = clip.stamps.index(clip.packets[keys[1]][1])
     assert all(image is not None for image in found[: before - 2])
     assert any(image is None for image in found)
+
+
+def pictures(path: Path) -> list[Image | None]:
+    """Each frame's luma as a source gives it, None where it is said to be damaged."""
+    source = FileSource(path, "clip")
+    found: list[Image | None] = []
+    while (arrival := source.next_arrival()) is not None:
+        if isinstance(arrival, Arrival):
+            try:
+                found.append(source.decode(arrival.index).planes[0].copy())
+            except DamagedError:
+                found.append(None)
+    return found
+
+
+@pytest.mark.parametrize("b_frames", [0, 2, 3])
+@pytest.mark.parametrize("codec", ["mpeg4", "mpeg2video", "libx264"])
+def test_frames_that_refer_to_damage_are_not_shown_before_it_is_known(
+    tmp_path: Path, codec: str, b_frames: int
+) -> None:
+    """Most decoders tell of damage with the frame: after those that refer to it."""
+    options = {"bf": str(b_frames)}
+    if codec != "libx264":
+        options |= {"crf": "0", "preset": "", "qmin": "4", "qmax": "4"}
+    path = write(tmp_path / "a.mkv", codec, options)
+    clean, content = pictures(path), path.read_bytes()
+    assert all(image is not None for image in clean)
+    recording = Recording(path, 1)
+    packets = [bytes(packet) for packet in recording.packets()]
+    recording.close()
+    for packet in packets:
+        at = content.index(packet) + len(packet) // 2
+        end = content.index(packet) + len(packet)
+        path.write_bytes(content[:at] + bytes(end - at) + content[end:])
+        found = pictures(path)
+        assert len(found) == FRAMES
+        for image, right in zip(found, clean, strict=True):
+            assert right is not None
+            assert image is None or np.array_equal(image, right)
