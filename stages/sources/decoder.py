@@ -514,7 +514,7 @@ def _turn(frames: list[VideoFrame], packet: VideoPacket) -> None:
 def _is_no_key(recording: Coding, packet: VideoPacket, frame: VideoFrame) -> bool:
     """Whether what should be a key frame refers to others: its header is damaged."""
     is_plain = recording.codec in _NEVER_REORDERED
-    return is_plain and packet.is_keyframe and not frame.key_frame
+    return is_plain and packet.is_keyframe and frame.pict_type == PictureType.P
 
 
 def _can_begin(waiting: _Waiting) -> bool:

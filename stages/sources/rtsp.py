@@ -164,6 +164,8 @@ class RtspConnection:
         self._stamp = 0
         self._held: VideoPacket | None = None
         self._joins = False
+        self._is_first_key = True
+        self._ahead: VideoPacket | None = None
 
     def read(self) -> Shot | None:
         """The next frame; None after half a second without one.
@@ -195,10 +197,16 @@ class RtspConnection:
         Some servers repeat the parameter sets before every slice, and FFmpeg takes each
         for the beginning of a frame.
         """
-        packet = self._demux()
+        packet, self._ahead = self._ahead or self._demux(), None
         if packet is None:
             held, self._held = self._held, None
             return held
+        if self._is_first_key and packet.is_keyframe:
+            # Whether it is whole shows with the next. Cut into two it would spoil all
+            # that refer to it.
+            self._is_first_key, self._ahead = False, self._demux()
+            after = None if self._ahead is None else self._ahead.pts
+            self._joins = after is not None and after == packet.pts
         same = packet.pts is not None and packet.pts == self._last_pts
         self._last_pts = packet.pts
         self._joins = self._joins or same

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from edgepipe.pipeline.frame import Picture, PixelFormat
 from edgepipe.stages.sources.exif import exif_orientation, jpeg_segments
 from edgepipe.stages.sources.orientation import of_exif, upright
+from edgepipe.stages.sources.tiff import is_tiff, is_whole, without_multiplying
 
 Image = NDArray[np.uint8]
 
-_AS_STORED = cv2.IMREAD_UNCHANGED  # which turns nothing upright either
+_AS_STORED = cv2.IMREAD_UNCHANGED  # which turns nothing upright either, except TIFF
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ADOBE = 0xEE
 
@@ -35,6 +36,10 @@ def decode_still(data: bytes) -> Picture | None:
     """The same for the bytes of a file."""
     if not data:
         return None
+    if is_tiff(data):
+        if not is_whole(data):
+            return None
+        data = without_multiplying(data)
     try:
         # cv2.imread would mangle names that are not UTF-8.
         stored = cv2.imdecode(np.frombuffer(data, np.uint8), _AS_STORED)
@@ -49,7 +54,8 @@ def decode_still(data: bytes) -> Picture | None:
         image = np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2BGR), np.uint8)
     elif image.ndim == 3 and image.shape[2] == 1:
         image = image[..., 0]
-    image = upright(image, of_exif(exif_orientation(data)))
+    if not is_tiff(data):  # OpenCV always turns these
+        image = upright(image, of_exif(exif_orientation(data)))
     image.flags.writeable = False
     kind = PixelFormat.GRAY if image.ndim == 2 else PixelFormat.BGR
     height, width = image.shape[:2]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgepipe.pipeline.frame import PixelFormat
 from edgepipe.stages.convert import to_bgr
+from edgepipe.stages.sources.orientation import of_exif, upright
 from edgepipe.stages.sources.stills import decode_still, eight_bits, read_still
 
 
@@ -99,3 +100,50 @@ def test_what_is_no_image_is_none(tmp_path: Path) -> None:
     assert read_still(tmp_path / "missing.png") is None
     assert decode_still(b"") is None
     assert decode_still(b"\x89PNG\r\n\x1a\n and nothing") is None
+
+
+def tiff(image: NDArray[Any], **tags: int) -> bytes:
+    """A TIFF file with a second directory in place of the first: its tags and these."""
+    numbers = {"orientation": 274, "extra_samples": 338}
+    data = cv2.imencode(".tiff", image)[1].tobytes()
+    assert data[:2] == b"II"
+    (at,) = struct.unpack("<I", data[4:8])
+    (count,) = struct.unpack("<H", data[at : at + 2])
+    entries = {
+        data[k : k + 2]: data[k : k + 12]
+        for k in range(at + 2, at + 2 + 12 * count, 12)
+    }
+    for name, value in tags.items():
+        tag = struct.pack("<H", numbers[name])
+        entries[tag] = tag + struct.pack("<HII", 3, 1, value)
+    ordered = [entries[tag] for tag in sorted(entries, key=lambda t: t[::-1])]
+    data += bytes(len(data) % 2)
+    where = struct.pack("<I", len(data))
+    directory = struct.pack("<H", len(ordered)) + b"".join(ordered) + bytes(4)
+    return data[:4] + where + data[8:] + directory
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_tiff_is_turned_once(number: int, dtype: Any, channels: int) -> None:
+    stored = np.arange(6, dtype=dtype).reshape(2, 3) * (np.iinfo(dtype).max // 5)
+    data = tiff(np.repeat(stored[..., None], channels, axis=2), orientation=number)
+    picture = decode_still(data)
+    assert picture is not None
+    levels = (np.arange(6, dtype=np.uint8) * 51).reshape(2, 3)
+    right = upright(levels, of_exif(number))
+    assert np.abs(to_bgr(picture)[..., 0].astype(int) - right).max() <= 1
+
+
+def test_a_tiff_that_says_its_colours_are_not_multiplied_keeps_them() -> None:
+    stored = np.full((4, 4, 4), (30, 90, 200, 77), np.uint8)
+    picture = decode_still(tiff(stored, extra_samples=2))
+    assert picture is not None
+    assert (to_bgr(picture) == (30, 90, 200)).all()
+
+
+def test_a_tiff_that_is_cut_off_is_none() -> None:
+    data = cv2.imencode(".tiff", np.full((64, 64, 3), 99, np.uint8))[1].tobytes()
+    assert decode_still(data) is not None
+    assert {decode_still(data[:end]) for end in range(8, len(data))} == {None}
