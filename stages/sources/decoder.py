@@ -79,6 +79,11 @@ class _Waiting(NamedTuple):
     the decoder gives what it still holds."""
     disposable: bool
     """Whether no other packet refers to it."""
+    follows_corrupt: bool = False
+    """Whether FFmpeg says that the packet before is corrupt: of transport streams it
+    often means this one, which it had begun to read."""
+    is_joint: bool = False
+    """Whether another recording was joined on here; there is no packet then."""
 
 
 class _Decoded(NamedTuple):
@@ -134,7 +139,8 @@ class Decoder:
         """The same when a packet was decoded whose own frame is shown before it."""
         self._lost: deque[Key] = deque(maxlen=64)
         """Frames that will never come, although later ones may."""
-        self._follows_corrupt = False
+        self._was_corrupt = False
+        """Whether the packet that was offered last is said to be corrupt."""
         self._shedder = Shedder()
 
     @property
@@ -142,16 +148,34 @@ class Decoder:
         """Which frames are decoded at present."""
         return self._shedder.level
 
-    def offer(self, recording: Coding, key: Key, packet: VideoPacket | None) -> None:
-        """Add a packet in decoding order; None ends the recording, or a part of it."""
+    def offer(
+        self,
+        recording: Coding,
+        key: Key,
+        packet: VideoPacket | None,
+        *,
+        is_joint: bool = False,
+    ) -> None:
+        """Add a packet in decoding order; None ends the recording, or a part of it.
+
+        ``is_joint`` says that another recording follows, of which none of the packets
+        before is damaged for that reason.
+        """
         if recording is not self._referring:
             self._referring = recording
             self._references = Disposability(recording.codec, recording.extradata)
         disposable = packet is not None and (
             packet.is_disposable or self._references.of(memoryview(packet))
         )
+        follows, self._was_corrupt = self._was_corrupt, False
+        if packet is None or recording.intra_only:
+            follows = False
+        else:
+            self._was_corrupt = packet.is_corrupt
         with self._handing_over:
-            self._packets.append(_Waiting(recording, key, packet, disposable))
+            self._packets.append(
+                _Waiting(recording, key, packet, disposable, follows, is_joint)
+            )
             is_key = packet is not None and packet.is_keyframe
             self._shedder.came(is_key=is_key, disposable=disposable)
 
@@ -210,7 +234,7 @@ class Decoder:
         begins_anew = False
         with self._handing_over:
             for position, waiting in enumerate(self._packets):
-                _, own_key, packet, is_disposable = waiting
+                _, own_key, packet, is_disposable, *_ = waiting
                 if packet is None:
                     continue
                 if own_key <= key and _can_begin(waiting):
@@ -367,7 +391,7 @@ class Decoder:
             if not self._packets:
                 return False
             waiting = self._packets.popleft()
-        recording, key, packet, _ = waiting
+        recording, key, packet, *_ = waiting
         if recording is not self._recording:
             self._recording = recording
             self._count = self._fed = key.stamp
@@ -383,7 +407,7 @@ class Decoder:
             return True
         # Those that cannot be right are decoded as well: later ones count on them.
         leads = self._begun_at is not None and key < self._begun_at
-        fault = "" if recording.intra_only else self._fault(packet)
+        fault = "" if recording.intra_only else self._fault(waiting, packet)
         if fault and recording.ordered and not leads:
             self._damaged(waiting, fault)
             return True
@@ -423,16 +447,15 @@ class Decoder:
         self._begin_anew(waiting)
         return True
 
-    def _fault(self, packet: VideoPacket) -> str:
-        follows, self._follows_corrupt = self._follows_corrupt, False
-        if packet.is_corrupt and not self._ends_a_part():
-            self._follows_corrupt = True
-        if follows or self._follows_corrupt:
+    def _fault(self, waiting: _Waiting, packet: VideoPacket) -> str:
+        if (
+            packet.is_corrupt or waiting.follows_corrupt
+        ) and not self._is_before_joint():
             return "a part of a packet is missing"
         return self._integrity.fault(bytes(packet))
 
-    def _ends_a_part(self) -> bool:
-        """Whether what comes after the next packet needs nothing before it.
+    def _is_before_joint(self) -> bool:
+        """Whether another recording begins behind this packet or the next one.
 
         FFmpeg says that a packet of a transport stream is corrupt if the counter jumps
         in the packet after it. Where streams were joined that means nothing.
@@ -440,7 +463,7 @@ class Decoder:
         while len(self._packets) < 2 and self._read_more():
             pass
         with self._handing_over:
-            return any(waiting.packet is None for waiting in islice(self._packets, 2))
+            return any(waiting.is_joint for waiting in islice(self._packets, 2))
 
     def _damaged(self, waiting: _Waiting, why: str) -> None:
         """A packet is of no use; all that refer to it are damaged."""

@@ -367,7 +367,7 @@ class FileSource:
             key = settled_to = count
         if stamped.kind in _SEAMS and packet.is_keyframe:
             # Decoders may lose what they still hold when another picture size begins.
-            self._decoder.offer(recording, Key(self._part, key), None)
+            self._decoder.offer(recording, Key(self._part, key), None, is_joint=True)
         self._decoder.offer(recording, Key(self._part, key), packet)
         if packet.is_discard:
             return
