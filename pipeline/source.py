@@ -42,6 +42,9 @@ class SourceInfo:
     """Who decodes: ``software`` or ``nvdec``."""
     origin_ns: int = 0
     """What media time 0 is on the recording's own clock, in nanoseconds."""
+    held_ns: int = 0
+    """How old a frame of a camera is at least when it comes, because it is handed over
+    when the next one begins; 0 when it is not, or the rate is unknown."""
     timeline: str | None = None
     """Sources with the same one are parts of one recording: their media times count
     from the same moment. None: it is alone."""

@@ -230,6 +230,27 @@ def test_a_variant_that_gains_nothing_is_warned_of(
         assert pipeline.plans[0].spec.ladder[1].cost_permille == (1000, 1500, 1000)
 
 
+@pytest.mark.parametrize(
+    ("fps", "deadline", "said"),
+    [
+        (8, "100ms", ["bikes: no frame can be in time: one comes 125 ms old at least"]),
+        (8, "126ms", []),
+        (25, "100ms", []),
+    ],
+)
+def test_a_deadline_that_no_frame_of_a_camera_can_meet_is_warned_of(
+    build: Build,
+    monkeypatch: pytest.MonkeyPatch,
+    fps: int,
+    deadline: str,
+    said: list[str],
+) -> None:
+    info = SourceInfo("rtsp:", 0, 0, fps, "h264", live=True, held_ns=10**9 // fps)
+    monkeypatch.setattr(SyntheticSource, "info", info)
+    with build(f"streams[0].deadline={deadline}", "streams[0].id=bikes") as pipeline:
+        assert [text.split(", because")[0] for text in pipeline.warnings()] == said
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_brings_frames_through(build: Build, policy: str) -> None:
     sink = NullSink("mine")

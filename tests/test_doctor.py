@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from edgepipe.cli import main
+from edgepipe.pipeline.source import SourceInfo
+from edgepipe.stages.sources.synthetic import SyntheticSource
 from tests.stages.sources.conftest import make_clip
 
 __all__ = ["make_clip"]
@@ -54,7 +56,24 @@ def test_uneven_stamps_and_gaps_are_told(
     assert code == 0
     assert told["events"] == {"gap": 1}
     assert "frames do not come regularly" in found(told)
-    assert "1 gaps, the longest" in found(told)
+    assert "1 gap, the longest" in found(told)
+
+
+def test_pictures_that_all_stand_alone_are_told_in_words(
+    make_clip: MakeClip, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clip = make_clip("clip.avi", codec="mjpeg", pix_fmt="yuvj420p")
+    assert main(["doctor", str(clip)]) == 0
+    assert "every frame, at most 1 apart" in capsys.readouterr().out
+
+
+def test_the_age_that_the_frames_of_a_camera_come_with_is_told(
+    doctor: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = SourceInfo("rtsp:", 0, 0, 8, "h264", live=False, held_ns=125_000_000)
+    monkeypatch.setattr(SyntheticSource, "info", info)
+    _, told = doctor("synthetic:?frames=5")
+    assert "the next one begins, 125 ms later: with a deadline" in found(told)
 
 
 def test_a_file_that_is_cut_off_is_trouble(

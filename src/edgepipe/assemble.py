@@ -383,7 +383,7 @@ class Pipeline:
         of_sources = (
             f"{stream.id}: {text}"
             for stream, source in zip(self.config.streams, self._sources, strict=True)
-            for text in source.warnings
+            for text in (*source.warnings, *_too_old(source.info, stream.deadline_ns))
         )
         return [*self.networks.warnings, *self.classifiers.warnings, *of_sources]
 
@@ -532,6 +532,18 @@ def _period_ns(info: SourceInfo, config: SourceConfig) -> int:
 def _interval_ns(fps: float | None) -> int:
     """Time between two frames; 0 when the rate is not known."""
     return round(SECOND_NS / fps) if fps else 0
+
+
+def _too_old(info: SourceInfo, deadline_ns: int) -> list[str]:
+    """Whether frames of a camera come too old for their deadline, in a sentence."""
+    if not info.held_ns or info.held_ns < deadline_ns:
+        return []
+    held_ms, deadline_ms = info.held_ns / 1e6, deadline_ns / 1e6
+    return [
+        f"no frame can be in time: one comes {held_ms:.0f} ms old at least, because it"
+        f" is handed over when the next begins; a deadline of {deadline_ms:g} ms is"
+        " too short"
+    ]
 
 
 def _or(given: T | None, otherwise: T) -> T:

@@ -92,6 +92,8 @@ class CameraFacts:
     codec: str
     notes: tuple[str, ...] = ()
     """What had to be assumed, one line each."""
+    held_ns: int = 0
+    """How long each frame is kept back; see ``SourceInfo``."""
 
 
 class Connection(Protocol):

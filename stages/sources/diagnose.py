@@ -49,25 +49,31 @@ def _time(found: Examination) -> Iterator[Remark]:
     if state == "truncated":
         words = f"it ends too early: {detail}" if detail else "it ends too early"
         yield Remark(words, "what is there is used; the run says so", is_trouble=True)
+    if found.info.held_ns:
+        held_ms = found.info.held_ns / 1e6
+        yield Remark(
+            f"a frame is handed over when the next one begins, {held_ms:.0f} ms later",
+            f"with a deadline of {held_ms:.0f} ms or less none would be in time",
+        )
     for warning in found.warnings:
         yield Remark(warning, "said at the start of each run")
 
 
 _SENTENCES = {
-    "gap": ("{n} gaps, the longest {gap:.3f} s", "told to the tracker; times stay"),
+    "gap": ("{n} gap{s}, the longest {gap:.3f} s", "told to the tracker; times stay"),
     "discontinuity": (
-        "{n} times what follows does not continue what was before",
+        "{n} time{s} what follows does not continue what was before",
         "times go on without a gap; tracks end there",
     ),
-    "wrap": ("the counter of the stamps ran over {n} times", "times go on"),
+    "wrap": ("the counter of the stamps ran over {n} time{s}", "times go on"),
     "duplicate": (
-        "{n} stamps came twice or were none",
+        "{n} stamp{s} came twice or were none",
         "they are moved up by half of what is left of a frame",
     ),
-    "regression": ("{n} stamps went back", "they are moved up behind the one before"),
-    "stalled": ("the camera stalled {n} times", "it is waited for, then opened anew"),
-    "frozen": ("the camera froze {n} times", "it is told and counted"),
-    "backing off": ("the camera was lost {n} times", "it is opened again"),
+    "regression": ("{n} stamp{s} went back", "they are moved up behind the one before"),
+    "stalled": ("the camera stalled {n} time{s}", "it is waited for, then opened anew"),
+    "frozen": ("the camera froze {n} time{s}", "it is told and counted"),
+    "backing off": ("the camera was lost {n} time{s}", "it is opened again"),
 }
 _TROUBLES = frozenset({"stalled", "frozen", "backing off", "gone"})
 
@@ -76,7 +82,7 @@ def _events(found: Examination) -> Iterator[Remark]:
     for kind, n in sorted(found.events.items()):
         if kind in _SENTENCES:
             words, does = _SENTENCES[kind]
-            text = words.format(n=n, gap=found.longest_gap_s)
+            text = words.format(n=n, s="" if n == 1 else "s", gap=found.longest_gap_s)
             yield Remark(text, does, is_trouble=kind in _TROUBLES)
 
 

@@ -206,6 +206,7 @@ class LiveSource:
             height=facts.height,
             fps=facts.fps or self._info.fps,
             codec=facts.codec,
+            held_ns=facts.held_ns,
         )
 
     def keep(self, shot: Shot, decoder: ShotDecoder) -> Sequence[Announced]:

@@ -149,15 +149,18 @@ class RtspConnection:
         rate = stream.average_rate or stream.guessed_rate
         fps = float(rate) if rate and 0 < rate <= 1000 else None
         notes = (f"decoder {decoder}: {note}",) if note else ()
-        self.facts = CameraFacts(codec.width, codec.height, fps, codec.name, notes)
         self._period_ns = round(1e9 / fps) if fps else _ASSUMED_PERIOD_NS
+        self._is_delayed = codec.name in _DELAYED
+        held_ns = self._period_ns if fps and self._is_delayed else 0
+        self.facts = CameraFacts(
+            codec.width, codec.height, fps, codec.name, notes, held_ns
+        )
         self._time_base = stream.time_base or Fraction(1, 90_000)
         self._packets: Iterator[VideoPacket] | None = None
         self._capture = CaptureClock()
         self._trusts_clock = trusts_clock
         self._integrity = Integrity(codec.name, codec.extradata)
         self._disposability = Disposability(codec.name, codec.extradata)
-        self._is_delayed = codec.name in _DELAYED
         self._begun_ns: int | None = None
         """When the first bytes of the next frame came."""
         self._last_pts: int | None = None

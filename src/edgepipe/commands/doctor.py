@@ -163,7 +163,7 @@ def _print(found: "Examination", said: list["Remark"]) -> None:
         print(
             row(
                 "key frames",
-                f"each {usual:g} frames, at most {most} apart; reorder"
+                f"{_each(usual)}, at most {most} apart; reorder"
                 f" depth {structure.reorder_depth}",
             )
         )
@@ -190,3 +190,7 @@ def _print(found: "Examination", said: list["Remark"]) -> None:
         print(f"{mark} {each.found}: {each.does}")
     if not said:
         print("nothing unusual")
+
+
+def _each(frames: float) -> str:
+    return "every frame" if frames == 1 else f"each {frames:g} frames"
