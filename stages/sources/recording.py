@@ -99,7 +99,7 @@ class Recording:
             self.extradata = self._codec.extradata
             self._demuxed = self._container.demux(self._stream)
             self.read_error = ""
-            self.reached = 0
+            self.reached, self._last_dts = 0, -1
             self.format = self._container.format.name
             self._first = self._read()
         except BaseException:
@@ -159,7 +159,10 @@ class Recording:
                 if packet.size:
                     self.reached += 1
                     if self.format == "avi" and packet.dts is not None:
-                        self.reached = packet.dts + 1
+                        # A frame lasts as long as the one before it: what a recorder
+                        # leaves empty behind the last one is not missing either.
+                        self.reached = 2 * packet.dts - self._last_dts
+                        self._last_dts = packet.dts
                     return packet
         except FFmpegError as error:
             self.read_error = f"reading stopped: {error.strerror}"

@@ -191,6 +191,30 @@ def test_asf_says_how_long_it_is(make_clip: MakeClip) -> None:
     assert play(FileSource(path, "clip")).source.end_state[0] == "truncated"
 
 
+def test_chunks_left_empty_behind_the_last_frame_are_not_missing(
+    make_clip: MakeClip, tmp_path: Path
+) -> None:
+    """A recorder that counts in fine ticks fills the last frame's length with them."""
+    fine = tmp_path / "fine.avi"
+    with (
+        av.open(str(make_clip("clip.mkv", frames=5))) as clip,
+        av.open(str(fine), "w") as output,
+    ):
+        copy = output.add_stream_from_template(clip.streams.video[0])
+        copy.time_base = Fraction(1, 1000)
+        for packet in clip.demux(video=0):
+            if packet.size:
+                packet.stream = copy
+                output.mux(packet)
+    with av.open(str(fine)) as container:
+        stream = container.streams.video[0]
+        assert stream.time_base == Fraction(1, 1000)
+        assert stream.frames == 200
+    found = play(opened(fine))
+    assert found.times_ms == [0, 40, 80, 120, 160]
+    assert found.source.end_state == ("ended", "")
+
+
 def test_a_recording_that_begins_before_zero_is_cut_as_its_edit_list_says(
     make_clip: MakeClip,
 ) -> None:
