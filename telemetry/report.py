@@ -78,12 +78,15 @@ def render_report(
 
 def _head(summary: Summary) -> Iterator[Html]:
     warm_up = summary["warmup"]
+    left_out = (
+        f" after {summary['warmup_s']:.1f} s of warm-up ({warm_up['frames']} frames,"
+        f" longest {figure(warm_up['latency_ms']['max'])} ms, in no other figure)"
+    )
     yield tag("h1", f"edgepipe {summary['command']}")
     yield tag(
         "p",
-        f"{summary['started']} · {summary['duration_s']:.1f} s measured after"
-        f" {summary['warmup_s']:.1f} s of warm-up ({warm_up['frames']} frames, longest"
-        f" {figure(warm_up['latency_ms']['max'])} ms, in no other figure)",
+        f"{summary['started']} · {summary['duration_s']:.1f} s measured"
+        f"{left_out if warm_up['frames'] else ''}",
         "soft",
     )
     yield tag("div", summary["verdict"], f"verdict {summary['verdict']}")

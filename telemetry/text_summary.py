@@ -152,7 +152,7 @@ def _notes(summary: Summary) -> Iterator[str]:
         befell = {k: n for k, n in source["events"].items() if k != "end"}
         if befell:
             words = ", ".join(f"{kind} {n}" for kind, n in befell.items())
-            yield from _wrapped(_short(name), f"befell its source: {words}")
+            yield from _wrapped(_short(name), f"source events: {words}")
         if source["state"] in ("truncated", "failed"):
             words = f"{source['state']}: {source['detail']}"
             yield from _wrapped(_short(name), words)

@@ -92,6 +92,13 @@ def test_verdict_misses_and_figures_are_at_hand(
     assert "device.power.value" in text  # among what was not measured
 
 
+def test_a_run_without_a_warm_up_does_not_speak_of_one(
+    make_run: MakeRun, frames: list[FrameRecord]
+) -> None:
+    assert "s of warm-up (5 frames" in rendered(make_run, frames)
+    assert "s of warm-up" not in rendered(make_run, frames[5:])
+
+
 def test_an_invalid_run_tells_why(make_run: MakeRun, frames: list[FrameRecord]) -> None:
     text = Page(rendered(make_run, frames, forced_stop="stage 'infer' hung")).text
     assert "INVALID" in text

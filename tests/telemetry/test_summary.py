@@ -489,7 +489,7 @@ def test_what_befell_a_source_reaches_whoever_reads_text_or_the_report(
     make_run: MakeRun, make_frame: MakeFrame
 ) -> None:
     summary = build_summary(*with_events(make_run, make_frame, 2))
-    assert "befell its source: gap 7" in " ".join(render_text(summary).split())
+    assert "source events: gap 7" in " ".join(render_text(summary).split())
     report = render_report(summary, ())
     assert "What befell the sources" in report
     assert "0.500 s" in report
