@@ -32,6 +32,14 @@ def test_wrong_usage_exits_with_2(
     assert capsys.readouterr().err.startswith("usage: edgepipe")
 
 
+@pytest.mark.parametrize("words", ["20", "0s", "", "soon"])
+def test_a_duration_that_is_none_is_refused_by_the_name_of_its_option(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "synthetic", "--duration", words]) == 2
+    assert capsys.readouterr().err.startswith("edgepipe: --duration: ")
+
+
 def test_the_help_names_every_configuration_that_ships() -> None:
     assert ", ".join(load.packaged()) == PACKAGED
 

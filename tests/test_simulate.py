@@ -144,6 +144,7 @@ def test_the_scenarios_that_ship_are_listed(
     ("words", "problem"),
     [
         ([], "name a scenario; --list shows those that ship"),
+        (["--policy", "edf", "overload"], "it stands before --policy and --seed"),
         (["nominal"], "the packaged scenarios are bimodal, clock-step"),
         (["overload", "--policy", "lifo"], "no policy 'lifo', there are fifo, leaky"),
         (["overload", "--policy", "edf", "--keep", "fifo"], "only edf"),

@@ -55,6 +55,23 @@ def chosen_config(args: argparse.Namespace) -> str:
     return name
 
 
+def given_duration_ns(text: str) -> int:
+    """What ``--duration`` says.
+
+    Raises:
+        ConfigError: That is no time, or none at all.
+    """
+    from edgepipe.configs.units import UnitError, duration_ns
+
+    try:
+        given_ns = duration_ns(text)
+    except UnitError as error:
+        raise ConfigError("--duration", "", f"{text!r}: {error}") from error
+    if not given_ns:
+        raise ConfigError("--duration", "", "it must be longer than nothing")
+    return given_ns
+
+
 def load_config(name_or_path: str, overrides: Sequence[str]) -> "LoadedConfig":
     """Read a configuration with the changes of the command line.
 

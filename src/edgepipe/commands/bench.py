@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from edgepipe.commands.arguments import (
     add_config_options,
     given_config,
+    given_duration_ns,
     load_config,
 )
-from edgepipe.errors import ConfigError
 
 if TYPE_CHECKING:
     from edgepipe.configs.load import LoadedConfig
@@ -54,8 +54,7 @@ def _load(args: argparse.Namespace) -> "LoadedConfig":
     name = given_config(args) or _default_config(args.set)
     given = list(args.set)
     if args.duration is not None:
-        if not args.duration.strip():
-            raise ConfigError("--duration", "", "expected a time such as 20s or 1h")
+        given_duration_ns(args.duration)
         given.append(f"run.duration={args.duration}")
     streams = load_config(name, given).config.streams
     loops = [f"streams[{n}].source.loop=true" for n in range(len(streams))]

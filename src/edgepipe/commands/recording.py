@@ -63,7 +63,7 @@ def record(order: Order) -> int:
     Raises:
         EdgepipeError: Nothing was recorded: a source or the output cannot be opened.
     """
-    need("mcap", "edgepipe record")
+    need("mcap", "record")
     from edgepipe.stages.recordings.recorder import Recorder
 
     named = _named(order.sources)

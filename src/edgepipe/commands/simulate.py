@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgepipe.commands.arguments import given_duration_ns
 from edgepipe.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def add_to(verbs: Any) -> None:
         action="extend",
         default=[],
         metavar="P",
-        help="which policies (default: the baselines and ours)",
+        help="which of those in docs/scheduling.md (default: the baselines and ours)",
     )
     parser.add_argument(
         "--seed",
@@ -82,7 +83,12 @@ def run(args: argparse.Namespace) -> int:
         _list()
         return 0
     if args.scenario is None:
-        raise ConfigError("", "", "name a scenario; --list shows those that ship")
+        text = "name a scenario; --list shows those that ship"
+        if args.policy or args.seed:
+            text += (
+                "; it stands before --policy and --seed, which take all that follows"
+            )
+        raise ConfigError("", "", text)
     from edgepipe.configs import scenario_load
 
     loaded = scenario_load.read(args.scenario)
@@ -113,7 +119,7 @@ def _plan(args: argparse.Namespace, loaded: "LoadedScenario") -> "Plan":
 
     scenario = checked_scenario(loaded.config, loaded.name, args.scenario)
     if args.duration is not None:
-        scenario = replace(scenario, duration_ns=_duration_ns(args.duration))
+        scenario = replace(scenario, duration_ns=given_duration_ns(args.duration))
     policies = _policies(args.policy, scenario)
     names = [policy.name for policy in policies]
     keep = names[-1] if args.keep is None else args.keep
@@ -122,18 +128,6 @@ def _plan(args: argparse.Namespace, loaded: "LoadedScenario") -> "Plan":
         raise ConfigError("--keep", "", text)
     seeds = list(dict.fromkeys(args.seed)) or list(DEFAULT_SEEDS)
     return Plan(scenario, loaded.config.about, loaded.sha256, policies, seeds, keep)
-
-
-def _duration_ns(text: str) -> int:
-    from edgepipe.configs.units import UnitError, duration_ns
-
-    try:
-        given_ns = duration_ns(text)
-    except UnitError as error:
-        raise ConfigError("--duration", "", f"{text!r}: {error}") from error
-    if not given_ns:
-        raise ConfigError("--duration", "", "it must be longer than nothing")
-    return given_ns
 
 
 def _policies(names: Sequence[str], scenario: "Scenario") -> "list[Policy]":
