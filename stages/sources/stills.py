@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgepipe.pipeline.frame import Picture, PixelFormat
 from edgepipe.stages.sources.exif import exif_orientation, jpeg_segments
+from edgepipe.stages.sources.jpeg import is_sound
 from edgepipe.stages.sources.orientation import of_exif, upright
 from edgepipe.stages.sources.tiff import is_tiff, is_whole, without_multiplying
 
@@ -35,6 +36,8 @@ def read_still(path: Path) -> Picture | None:
 def decode_still(data: bytes) -> Picture | None:
     """The same for the bytes of a file."""
     if not data:
+        return None
+    if data[:2] == b"\xff\xd8" and not is_sound(data):
         return None
     if is_tiff(data):
         if not is_whole(data):

@@ -1,6 +1,7 @@
 """Stills of every depth, number of channels and kind of ink."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,47 @@ def test_a_tiff_that_is_cut_off_is_none() -> None:
     data = cv2.imencode(".tiff", np.full((64, 64, 3), 99, np.uint8))[1].tobytes()
     assert decode_still(data) is not None
     assert {decode_still(data[:end]) for end in range(8, len(data))} == {None}
+
+
+def jpeg() -> bytes:
+    image = np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)
+    return cv2.imencode(".jpg", image)[1].tobytes()
+
+
+def taller(data: bytes) -> bytes:
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + struct.pack(">H", 80) + data[at + 2 :]
+
+
+def halved(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def ended_early(data: bytes) -> bytes:
+    return halved(data) + b"\xff\xd9"
+
+
+def padded(data: bytes) -> bytes:
+    return data + bytes(100)
+
+
+@pytest.mark.parametrize("library", [True, False])
+@pytest.mark.parametrize(
+    ("damage", "is_read"),
+    [
+        (bytes, True),
+        (padded, True),
+        (halved, False),
+        (ended_early, False),
+        (taller, False),
+    ],
+)
+def test_a_jpeg_is_read_if_all_of_its_picture_is_there(
+    damage: Callable[[bytes], bytes],
+    is_read: bool,
+    library: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not library:
+        monkeypatch.setattr("edgepipe.stages.sources.jpeg.is_available", lambda: False)
+    assert (decode_still(damage(jpeg())) is not None) == is_read
