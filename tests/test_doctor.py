@@ -70,10 +70,21 @@ def test_pictures_that_all_stand_alone_are_told_in_words(
 def test_the_age_that_the_frames_of_a_camera_come_with_is_told(
     doctor: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = SourceInfo("rtsp:", 0, 0, 8, "h264", live=False, held_ns=125_000_000)
+    info = SourceInfo("rtsp:", 0, 0, 8, "h264", live=True, held_ns=125_000_000)
     monkeypatch.setattr(SyntheticSource, "info", info)
     _, told = doctor("synthetic:?frames=5")
     assert "the next one begins, 125 ms later: with a deadline" in found(told)
+
+
+def test_a_person_is_told_how_long_a_camera_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = SourceInfo("rtsp:", 0, 0, 8, "h264", live=True)
+    monkeypatch.setattr(SyntheticSource, "info", info)
+    assert main(["doctor", "synthetic:?frames=5"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "looking at it for 10 s; Ctrl-C ends that sooner\n"
+    assert "looking at it" not in said.out
 
 
 def test_a_file_that_is_cut_off_is_trouble(

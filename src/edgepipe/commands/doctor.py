@@ -87,6 +87,9 @@ def _examine(args: argparse.Namespace) -> "Examination":
     seconds = args.seconds
     if seconds is None and source.info.live:
         seconds = DEFAULT_LIVE_S
+    if source.info.live:
+        words = f"looking at it for {seconds:g} s; Ctrl-C ends that sooner"
+        print(words, file=sys.stderr, flush=True)
     args.signals.running = True
     try:
         found = examine(

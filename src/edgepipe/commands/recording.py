@@ -29,6 +29,9 @@ log = logging.getLogger("edgepipe")
 CLOCKS = "edgepipe.clocks"
 """Name of the file's metadata that map the monotonic clock to the time of day."""
 _CONFIG_ENDINGS = (".yaml", ".yml")
+_OTHER_FILES = frozenset(
+    (".avi", ".bag", ".db3", ".mkv", ".mov", ".mp4", ".ts", ".webm")
+)
 _ODD = re.compile(r"[^\w.-]+")
 
 
@@ -71,6 +74,9 @@ def record(order: Order) -> int:
     is_file = output.suffix.lower() == ".mcap"
     if is_file and output.exists():
         raise InputError(f"{output}: is there already, and is not written over")
+    if output.suffix.lower() in _OTHER_FILES and not output.is_dir():
+        text = "recordings are MCAP: name a file that ends in .mcap, or a folder"
+        raise InputError(f"{output}: {text}")
     clock = MonotonicClock()
     with ExitStack() as opened:
         monotonic_ns, wall_ns = clock.now_ns(), time.time_ns()
@@ -84,9 +90,10 @@ def record(order: Order) -> int:
             _say(order, f"stream {each.stream}: {size}, {each.kept.words}")
         where = output if is_file else segments.folder
         order.signals.running = True
-        _say(order, f"recording to {where}")
-        recorder = Recorder(inputs, segments, clock)
         until = order.duration_ns
+        endless = "; Ctrl-C ends it" if live and until is None else ""
+        _say(order, f"recording to {where}{endless}")
+        recorder = Recorder(inputs, segments, clock)
         recorder.run(
             lambda: order.signals.received is not None,
             None if until is None else clock.now_ns() + until,

@@ -202,6 +202,15 @@ def test_a_disk_that_takes_no_more_ends_the_recording_in_good_order(
     assert frames == everything("synthetic:?frames=60")[: len(frames)]
 
 
+@pytest.mark.parametrize("name", ["clip.mp4", "run.BAG"])
+def test_another_kind_of_file_is_not_made_a_folder_of_that_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert record("synthetic:?frames=1", "-o", tmp_path / name) == 2
+    assert "name a file that ends in .mcap, or a folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_signal_ends_the_recording_with_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     words = ["record", "synthetic:?frames=100000", "-o", str(path)]
