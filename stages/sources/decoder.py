@@ -408,6 +408,8 @@ class Decoder:
         # Those that cannot be right are decoded as well: later ones count on them.
         leads = self._begun_at is not None and key < self._begun_at
         fault = "" if recording.intra_only else self._fault(waiting, packet)
+        if fault and self._integrity.is_late and recording.ordered:
+            fault = self._damaged_before(waiting, packet, fault)
         if fault and recording.ordered and not leads:
             self._damaged(waiting, fault)
             return True
@@ -439,6 +441,8 @@ class Decoder:
     def _is_of_use(self, waiting: _Waiting, wanted: Key | None) -> bool:
         """Whether to decode a packet; prepares the decoder if it begins anew there."""
         if wanted is not None and waiting.disposable and waiting.key < wanted:
+            if not self._broken and waiting.packet is not None:
+                self._integrity.leave_out(bytes(waiting.packet))
             return False
         if not self._broken:
             return True
@@ -470,11 +474,22 @@ class Decoder:
         recording = waiting.recording
         if recording.ordered or recording.intra_only:
             self._lost.append(waiting.key)
-        if self._broken or waiting.disposable or recording.intra_only:
+        if self._broken or recording.intra_only:
+            return
+        if waiting.disposable and not self._integrity.is_missing:
             return
         if recording.ordered:
             self._drain(recording)  # what came before is good
         self._break(why)
+
+    def _damaged_before(self, waiting: _Waiting, packet: VideoPacket, why: str) -> str:
+        """What the decoder still holds is damaged; returns the fault of the packet."""
+        self._break(why)
+        self._drain(waiting.recording)
+        if not packet.is_keyframe:
+            return why
+        self._begin_anew(waiting)
+        return ""
 
     def _break(self, why: str) -> None:
         if not self._broken:

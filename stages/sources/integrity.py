@@ -1,13 +1,15 @@
-"""Damage that shows in the bytes of H.264 and H.265 packets before decoding. Pure.
+"""Damage that shows in the bytes of packets before decoding. Pure.
 
 FFmpeg conceals most damage and seldom says so. Three things can be seen without
-decoding: bytes that no encoder may write, lengths that do not fit, and, in H.264,
-numbers that tell that a frame others refer to never came.
+decoding: in H.264 and H.265 bytes that no encoder may write and lengths that do not
+fit, and, in H.264, MPEG-1 and MPEG-2, numbers that tell that a frame others refer to
+never came.
 """
 
 from collections.abc import Iterator
 
 from edgepipe.stages.sources.bits import Bits
+from edgepipe.stages.sources.mpeg_numbers import PictureNumbers
 from edgepipe.stages.sources.references import length_bytes, parameter_sets
 
 _HIGH_PROFILES = frozenset(
@@ -21,8 +23,8 @@ class Integrity:
     """Checks the packets of one stream in decoding order.
 
     Args:
-        codec: FFmpeg's name of the decoder; others than ``h264`` and ``hevc`` have no
-            packets that can be checked.
+        codec: FFmpeg's name of the decoder; others than ``h264``, ``hevc``,
+            ``mpeg1video`` and ``mpeg2video`` have no packets that can be checked.
         extradata: Of the container.
     """
 
@@ -32,9 +34,14 @@ class Integrity:
         self._is_known = self._is_h264 or codec == "hevc"
         self._length_bytes = length_bytes(codec, extradata)
         self._numbers = _FrameNumbers()
+        is_mpeg = codec in ("mpeg1video", "mpeg2video")
+        self._pictures = PictureNumbers() if is_mpeg else None
         # With start codes, the first zero of the next one may count to the unit before.
         self._zeros_allowed = 0 if self._length_bytes else 1
         self._is_first = True
+        self.is_missing = False
+        """Whether the last fault is not of the packet: one that others refer to is
+        missing before it."""
         if self._is_h264:
             for unit in parameter_sets(codec, extradata):
                 self._numbers.learn(unit)
@@ -42,9 +49,26 @@ class Integrity:
     def begin(self) -> None:
         """What comes next need not follow what came last."""
         self._numbers.begin()
+        if self._pictures is not None:
+            self._pictures.begin()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last fault is that of the packet before: it was not seen then."""
+        return self._pictures is not None and self._pictures.is_late
+
+    def leave_out(self, packet: bytes) -> None:
+        """Take note of a packet that nothing refers to and that is not decoded."""
+        if self._pictures is not None:
+            self._pictures.fault(packet)
 
     def fault(self, packet: bytes) -> str:
         """What is wrong with a packet, in words; empty if nothing can be seen."""
+        self.is_missing = False
+        if self._pictures is not None:
+            fault = self._pictures.fault(packet)
+            self.is_missing = bool(fault)
+            return fault
         if not self._is_known:
             return ""
         units = _split(packet, self._length_bytes)
@@ -61,6 +85,7 @@ class Integrity:
             if self._is_h264:
                 fault = self._numbers.fault(unit)
                 if fault:
+                    self.is_missing = True
                     return fault
         return ""
 

@@ -1,7 +1,9 @@
 """Holes in files: what is shown of them is what the whole file shows."""
 
 from pathlib import Path
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -87,3 +89,32 @@ def test_a_packet_that_is_lost_gives_no_wrong_picture(
     assert None in found
     assert set(found) - {None} <= clean
     assert len(set(found)) > FRAMES // 4
+
+
+@pytest.mark.parametrize("container", ["ts", "mkv", "mpg"])
+@pytest.mark.parametrize("b_frames", ["0", "2"])
+@pytest.mark.parametrize("lost", [17, 18, 19, 24])
+def test_a_frame_of_mpeg_2_that_never_came_is_missed(
+    tmp_path: Path, container: str, b_frames: str, lost: int
+) -> None:
+    options = {"b": "2M", "bf": b_frames}
+    whole = write(tmp_path / f"whole.{container}", "mpeg2video", options)
+    path = whole.with_name(f"holes.{container}")
+    without_frame(whole, path, lost)
+    clean, found = shown(whole), shown(path)
+    assert None not in clean
+    assert set(found) - {None} <= set(clean)
+    assert len(set(found)) > FRAMES // 2
+
+
+def without_frame(whole: Path, path: Path, lost: int) -> None:
+    """Copy a file but for one frame, counted in decoding order."""
+    source: Any
+    output: Any
+    with av.open(str(whole)) as source, av.open(str(path), "w") as output:
+        stream = source.streams.video[0]
+        copy = output.add_stream_from_template(stream)
+        packets = [packet for packet in source.demux(stream) if packet.size]
+        for packet in packets[:lost] + packets[lost + 1 :]:
+            packet.stream = copy
+            output.mux(packet)
