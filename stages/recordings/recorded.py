@@ -84,6 +84,11 @@ def chosen_topic(recorded: Recorded, wanted: str | None, place: str) -> Topic:
             raise InputError(
                 f"{place}: several topics with images, add ?topic= and one of {names}"
             )
+        if empty := [t.name for t in recorded.topics if t.parser is not None]:
+            end = ": ".join(part for part in recorded.end_state if part)
+            raise InputError(
+                f"{place}: no whole image in it; empty: {', '.join(empty)} ({end})"
+            )
         kinds = sorted({f"{t.schema} ({t.encoding})" for t in recorded.topics})
         held = f"; it holds {', '.join(kinds)}" if kinds else ""
         raise InputError(f"{place}: no topic with images in it{held}")

@@ -211,6 +211,16 @@ def test_another_kind_of_file_is_not_made_a_folder_of_that_name(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_recording_that_was_cut_before_its_first_image_says_that_it_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.mcap"
+    assert record("synthetic:?frames=30", "-o", path) == 0
+    path.write_bytes(path.read_bytes()[:20_000])
+    assert main(["doctor", str(path)]) == 2
+    assert "no whole image in it; empty: /synthetic (trunc" in capsys.readouterr().err
+
+
 def test_a_signal_ends_the_recording_with_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     words = ["record", "synthetic:?frames=100000", "-o", str(path)]
