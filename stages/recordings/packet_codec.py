@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import cast
 
 import av
 from av.error import FFmpegError
-from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
@@ -17,6 +15,7 @@ from edgepipe.stages.recordings.packet_metadata import (
     prepare,
 )
 from edgepipe.stages.sources.orientation import UPRIGHT
+from edgepipe.stages.sources.padding import packet_of
 from edgepipe.stages.sources.recording import STRICT, VideoPacket
 
 NANOSECOND = Fraction(1, 10**9)
@@ -60,7 +59,7 @@ class PacketCodec:
 
     def packet(self, data: memoryview, pts: int, dts: int, *, key: bool) -> VideoPacket:
         """A packet for :meth:`decode`; its stamps are nanoseconds."""
-        packet = cast(VideoPacket, Packet(bytes(data)))
+        packet = packet_of(data)
         packet.time_base = NANOSECOND
         packet.pts, packet.dts = pts, dts
         packet.is_keyframe = key

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from av.codec.context import CodecContext
 from av.error import FFmpegError
-from av.packet import Packet
 from numpy.typing import NDArray
 
 from edgepipe.pipeline.frame import Picture, PixelFormat
 from edgepipe.pipeline.source import DamagedError
 from edgepipe.stages.sources.exif import jpeg_orientation
 from edgepipe.stages.sources.orientation import UPRIGHT, of_exif, upright
+from edgepipe.stages.sources.padding import packet_of
 
 Image = NDArray[np.uint8]
 LeastSize = Callable[[int, int], tuple[int, int]]
@@ -52,7 +52,7 @@ def is_sound(data: bytes) -> bool:
     decoder = CodecContext.create("mjpeg", "r")
     decoder.options = {"err_detect": "explode"}
     try:
-        return any(not frame.is_corrupt for frame in decoder.decode(Packet(data)))
+        return any(not frame.is_corrupt for frame in decoder.decode(packet_of(data)))
     except FFmpegError:
         return False
 

@@ -185,7 +185,9 @@ class Recording:
         # AVI has no stamps: they are places of chunks, by the rate in the header.
         rate = self._stream.average_rate
         if format_.name == "avi" and rate and not _SLOWEST_FPS <= rate <= _FASTEST_FPS:
-            return False
+            # Some recorders count in fine ticks, of which most are empty chunks.
+            ticks = [entry.timestamp for entry in self._stream.index_entries]
+            return bool(ticks) and ticks[-1] - ticks[0] >= 2 * len(ticks)
         return self._first is None or self._first.pts is not None
 
 

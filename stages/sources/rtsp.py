@@ -16,7 +16,6 @@ from typing import Any
 import av
 from av.container import InputContainer
 from av.error import ExitError, FFmpegError
-from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 
 from edgepipe.stages.sources.camera import (
@@ -27,6 +26,7 @@ from edgepipe.stages.sources.camera import (
 )
 from edgepipe.stages.sources.capture_clock import CaptureClock
 from edgepipe.stages.sources.integrity import Integrity
+from edgepipe.stages.sources.padding import packet_of
 from edgepipe.stages.sources.recording import VideoPacket
 from edgepipe.stages.sources.references import Disposability
 from edgepipe.stages.sources.shot_decoders import PacketDecoder
@@ -265,7 +265,7 @@ def _hardware(codec: VideoCodecContext) -> tuple[ShotDecoder | None, str]:
 
 
 def _joined(first: VideoPacket, second: VideoPacket) -> VideoPacket:
-    whole: Any = Packet(bytes(first) + bytes(second))
+    whole: Any = packet_of(bytes(first) + bytes(second))
     whole.pts, whole.dts = first.pts, first.dts
     whole.time_base = first.time_base
     whole.is_keyframe = first.is_keyframe

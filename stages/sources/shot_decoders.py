@@ -5,7 +5,6 @@ from typing import Any
 
 from av.codec.context import CodecContext
 from av.error import FFmpegError
-from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 
 from edgepipe.pipeline.packets import PacketFormat
@@ -13,6 +12,7 @@ from edgepipe.pipeline.source import DamagedError
 from edgepipe.stages.recordings.packet_metadata import COLOUR, colours_of
 from edgepipe.stages.sources.camera import CameraError, Decoded, ShotDecoder
 from edgepipe.stages.sources.packer import complete
+from edgepipe.stages.sources.padding import packet_of
 from edgepipe.stages.sources.pictures import PictureMaker
 from edgepipe.stages.sources.raw_formats import RawFormat, is_known, raw_picture
 
@@ -67,7 +67,7 @@ class PacketDecoder:
 
     def feed(self, tag: int, payload: object) -> Sequence[Decoded]:
         """Decode one packet."""
-        packet: Any = Packet(payload) if isinstance(payload, bytes) else payload
+        packet: Any = packet_of(payload) if isinstance(payload, bytes) else payload
         packet.opaque = tag
         try:
             frames = self._codec.decode(packet)
