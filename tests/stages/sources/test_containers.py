@@ -196,6 +196,7 @@ def test_chunks_left_empty_behind_the_last_frame_are_not_missing(
 ) -> None:
     """A recorder that counts in fine ticks fills the last frame's length with them."""
     fine = tmp_path / "fine.avi"
+    output: Any
     with (
         av.open(str(make_clip("clip.mkv", frames=5))) as clip,
         av.open(str(fine), "w") as output,
