@@ -1,7 +1,6 @@
 """Messages with images, whatever their encoding, as one kind of value."""
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -215,12 +214,9 @@ def _json(message: memoryview) -> tuple[dict[str, Any], memoryview, int]:
     if not isinstance(parsed, dict):
         raise ValueError("expected a JSON object")
     found = cast(dict[str, Any], parsed)
-    try:
-        data = base64.b64decode(found.get("data", ""), validate=True)
-        stamp: Any = found.get("timestamp") or cast(Any, {})
-        stamp_ns = int(stamp.get("sec", 0)) * 10**9 + int(stamp.get("nsec", 0))
-    except (binascii.Error, TypeError, AttributeError) as error:
-        raise ValueError(f"a field is not what it should be: {error}") from error
+    data = base64.b64decode(found.get("data", ""), validate=True)
+    stamp: Any = found.get("timestamp") or cast(Any, {})
+    stamp_ns = int(stamp.get("sec", 0)) * 10**9 + int(stamp.get("nsec", 0))
     return found, memoryview(data), stamp_ns
 
 
@@ -236,11 +232,23 @@ def _json_data(message: memoryview) -> ImageMessage:
     return ImageMessage(stamp_ns, _format(str(found.get("format", ""))), data)
 
 
+def _of_any_json(read: Parser) -> Parser:
+    """It, with ValueError for fields of any other type, size or depth."""
+
+    def parse(message: memoryview) -> ImageMessage:
+        try:
+            return read(message)
+        except (TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"a field is not what it should be: {error}") from error
+
+    return parse
+
+
 _IN_FOXGLOVE: Mapping[tuple[str, str], Parser] = {
     ("protobuf", "RawImage"): _proto_raw,
     ("protobuf", "CompressedImage"): _proto_data(2, 3),
     ("protobuf", "CompressedVideo"): _proto_data(3, 4),
-    ("json", "RawImage"): _json_raw,
-    ("json", "CompressedImage"): _json_data,
-    ("json", "CompressedVideo"): _json_data,
+    ("json", "RawImage"): _of_any_json(_json_raw),
+    ("json", "CompressedImage"): _of_any_json(_json_data),
+    ("json", "CompressedVideo"): _of_any_json(_json_data),
 }

@@ -48,6 +48,8 @@ _OPTIONS = {
 }
 _DELAYED = frozenset({"h264", "hevc"})
 """Codecs whose frames FFmpeg hands over when the next one begins to come."""
+_MOST_PIECES = 300
+"""Of one frame: a slice for each row of the largest pictures, and some to spare."""
 _ASSUMED_PERIOD_NS = 40_000_000
 
 
@@ -165,7 +167,7 @@ class RtspConnection:
         """When the first bytes of the next frame came."""
         self._last_pts: int | None = None
         self._stamp = 0
-        self._held: VideoPacket | None = None
+        self._held: list[VideoPacket] = []
         self._joins = False
         self._is_first_key = True
         self._ahead: VideoPacket | None = None
@@ -200,26 +202,33 @@ class RtspConnection:
         Some servers repeat the parameter sets before every slice, and FFmpeg takes each
         for the beginning of a frame.
         """
-        packet, self._ahead = self._ahead or self._demux(), None
-        if packet is None:
-            held, self._held = self._held, None
-            return held
-        if self._is_first_key and packet.is_keyframe:
-            # Whether it is whole shows with the next. Cut into two it would spoil all
-            # that refer to it.
-            self._is_first_key, self._ahead = False, self._demux()
-            after = None if self._ahead is None else self._ahead.pts
-            self._joins = after is not None and after == packet.pts
-        same = packet.pts is not None and packet.pts == self._last_pts
-        self._last_pts = packet.pts
-        self._joins = self._joins or same
-        if not self._joins:
-            return packet
-        held, self._held = self._held, packet
-        if held is not None and same:
-            self._held = _joined(held, packet)
-            return self._packet()
-        return held if held is not None else self._packet()
+        until_ns = self._clock.now_ns() + round(READ_S * 1e9)
+        while True:
+            packet, self._ahead = self._ahead or self._demux(), None
+            if packet is None:
+                return self._whole()
+            if self._is_first_key and packet.is_keyframe:
+                # Whether it is whole shows with the next. Cut into two it would spoil
+                # all that refer to it.
+                self._is_first_key, self._ahead = False, self._demux()
+                after = None if self._ahead is None else self._ahead.pts
+                self._joins = after is not None and after == packet.pts
+            same = packet.pts is not None and packet.pts == self._last_pts
+            self._last_pts = packet.pts
+            self._joins = self._joins or same
+            if not self._joins:
+                return packet
+            whole = None if same else self._whole()
+            self._held.append(packet)
+            if len(self._held) > _MOST_PIECES:
+                raise CameraError("all frames have the same time")
+            if whole is not None or self._clock.now_ns() >= until_ns:
+                return whole
+
+    def _whole(self) -> VideoPacket | None:
+        """What is held, as one."""
+        held, self._held = self._held, []
+        return _joined(held) if held else None
 
     def _demux(self) -> VideoPacket | None:
         if self._packets is None:
@@ -264,8 +273,11 @@ def _hardware(codec: VideoCodecContext) -> tuple[ShotDecoder | None, str]:
     return jetson(codec.name, bytes(codec.extradata or b""))
 
 
-def _joined(first: VideoPacket, second: VideoPacket) -> VideoPacket:
-    whole: Any = packet_of(bytes(first) + bytes(second))
+def _joined(pieces: list[VideoPacket]) -> VideoPacket:
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    whole: Any = packet_of(b"".join(map(bytes, pieces)))
     whole.pts, whole.dts = first.pts, first.dts
     whole.time_base = first.time_base
     whole.is_keyframe = first.is_keyframe

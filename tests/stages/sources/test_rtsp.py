@@ -10,8 +10,8 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise, takewhile
 from pathlib import Path
 from statistics import median
 
@@ -22,6 +22,7 @@ from edgepipe.stages.sources.camera import CameraError
 from edgepipe.stages.sources.life import SECOND_NS, Patience
 from edgepipe.stages.sources.live import LiveSource
 from edgepipe.stages.sources.open_live import LiveOptions, open_live
+from edgepipe.stages.sources.recording import VideoPacket
 from edgepipe.stages.sources.rtsp import RtspCamera, RtspConnection
 from edgepipe.telemetry.clock import MonotonicClock
 
@@ -276,6 +277,24 @@ def test_a_frame_that_is_lost_is_not_hidden(
     with watch(server.uri) as live:
         _, _, damaged = see(live, 30)
         assert damaged > 3
+
+
+def test_a_server_whose_frames_all_have_the_same_time_is_left(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demux = RtspConnection._demux  # pyright: ignore[reportPrivateUsage]
+    seen = list[VideoPacket | None]()
+
+    def repeat(self: RtspConnection) -> VideoPacket | None:
+        seen.append(seen[0] if seen else demux(self))
+        return seen[0]
+
+    server = serve()
+    connection = RtspCamera(server.uri, "tcp", 60, MonotonicClock()).connect()
+    monkeypatch.setattr(RtspConnection, "_demux", repeat)
+    frames = takewhile(lambda _: len(seen) < 1000, iter(connection.read, seen))
+    with closing(connection), pytest.raises(CameraError, match="have the same time"):
+        list(frames)
 
 
 @contextmanager
