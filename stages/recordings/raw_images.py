@@ -6,9 +6,8 @@ from edgepipe.pipeline.frame import Picture
 from edgepipe.pipeline.source import DamagedError
 from edgepipe.stages.recordings.image_messages import RAW, ImageMessage, Layout
 from edgepipe.stages.sources.raw_formats import RawFormat, raw_picture
-from edgepipe.stages.sources.stills import decode_still
+from edgepipe.stages.sources.stills import MOST_PIXELS, decode_still
 
-_MOST_PIXELS = 1 << 28
 _FOURCC = {
     "rgb8": "RGB3",
     "bgr8": "BGR3",
@@ -59,7 +58,7 @@ def picture_of(message: ImageMessage) -> Picture:
 
 def _raw(data: memoryview, layout: Layout) -> Picture:
     name = layout.encoding.lower()
-    if not 0 < layout.width * layout.height <= _MOST_PIXELS:
+    if not 0 < layout.width * layout.height <= MOST_PIXELS:
         raise DamagedError(f"an image of {layout.width} x {layout.height} pixels")
     if layout.big_endian and "16" in name:
         data, layout = _low_byte_first(data), layout._replace(big_endian=False)

@@ -18,6 +18,8 @@ Image = NDArray[np.uint8]
 _AS_STORED = cv2.IMREAD_UNCHANGED  # which turns nothing upright either, except TIFF
 _FRAME_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ADOBE = 0xEE
+MOST_PIXELS = 1 << 28
+"""Of one image. A small file can hold so many that memory does not suffice."""
 
 
 def read_still(path: Path) -> Picture | None:
@@ -35,7 +37,7 @@ def read_still(path: Path) -> Picture | None:
 
 def decode_still(data: bytes) -> Picture | None:
     """The same for the bytes of a file."""
-    if not data:
+    if not data or _pixels_told(data) > MOST_PIXELS:
         return None
     if data[:2] == b"\xff\xd8" and not is_sound(data):
         return None
@@ -80,6 +82,24 @@ def eight_bits(image: NDArray[Any]) -> Image | None:
         finite = np.nan_to_num(image, nan=0.0, posinf=1.0, neginf=0.0)
         return np.asarray(np.clip(finite, 0, 1) * 255 + 0.5, np.uint8)
     return None
+
+
+def _pixels_told(data: bytes) -> int:
+    """What the header of a PNG or a JPEG says; 0 for other kinds.
+
+    OpenCV's own limit for all kinds is four times as high.
+    """
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        return _area(data[16:24])
+    if data[:2] != b"\xff\xd8":
+        return 0
+    sizes = [body[1:5] for kind, body in jpeg_segments(data) if kind in _FRAME_HEADERS]
+    return max((_area(size) for size in sizes), default=0)
+
+
+def _area(size: bytes) -> int:
+    half = len(size) // 2
+    return int.from_bytes(size[:half], "big") * int.from_bytes(size[half:], "big")
 
 
 def _is_plain_cmyk(data: bytes) -> bool:

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from edgepipe.pipeline.frame import PixelFormat
 from edgepipe.stages.convert import to_bgr
 from edgepipe.stages.sources.orientation import of_exif, upright
-from edgepipe.stages.sources.stills import decode_still, eight_bits, read_still
+from edgepipe.stages.sources.stills import (
+    decode_still,
+    eight_bits,
+    read_still,
+)
 
 
 def png(image: NDArray[Any]) -> bytes:
@@ -192,3 +196,15 @@ def test_a_jpeg_is_read_if_all_of_its_picture_is_there(
     if not library:
         monkeypatch.setattr("edgepipe.stages.sources.jpeg.is_available", lambda: False)
     assert (decode_still(damage(jpeg())) is not None) == is_read
+
+
+@pytest.mark.parametrize("kind", [".png", ".jpg"])
+def test_an_image_that_says_it_has_too_many_pixels_is_not_decoded(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = np.full((30, 40, 3), 128, np.uint8)
+    data = cv2.imencode(kind, image)[1].tobytes()
+    monkeypatch.setattr("edgepipe.stages.sources.stills.MOST_PIXELS", 30 * 40)
+    assert decode_still(data) is not None
+    monkeypatch.setattr("edgepipe.stages.sources.stills.MOST_PIXELS", 30 * 40 - 1)
+    assert decode_still(data) is None
