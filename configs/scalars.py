@@ -5,6 +5,8 @@ import re
 from enum import Enum
 from typing import TypeGuard
 
+from edgepipe.telemetry.environment import hide_credentials
+
 _NULL = frozenset(["", "~", "null", "Null", "NULL"])
 _BOOL = {
     **dict.fromkeys(["true", "True", "TRUE"], True),
@@ -107,5 +109,6 @@ def show(value: object) -> str:
     meant = native(value)
     if not isinstance(meant, str):
         return (str(value) or "nothing") if isinstance(value, str) else repr(meant)
+    meant = hide_credentials(meant)
     cut = meant if len(meant) <= _LONGEST_SHOWN else meant[:_LONGEST_SHOWN] + "…"
     return repr(cut)

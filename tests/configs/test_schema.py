@@ -447,3 +447,10 @@ def test_what_a_run_writes_down_can_be_read_again(smallest: str) -> None:
         loaded = load.parse(smallest.replace("{uri", f"{{{given}, uri"), "f.yaml")
         again = load.parse(dump_yaml(loaded.effective), "g.yaml")
         assert again.config == loaded.config
+
+
+def test_no_message_shows_the_password_of_an_address(complaints: Complaints) -> None:
+    text = 'version: 1\nstreams:\n  - id: a\n    source: {uri: "rtsp://u:s3@h/\\a"}\n'
+    (message,) = complaints(text)
+    assert "rtsp://***@h/" in message
+    assert "s3" not in message
