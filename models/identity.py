@@ -1,0 +1,45 @@
+"""What a file, and a card's way of making input, are known by: their hashes."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from edgepipe.errors import ModelError
+from edgepipe.models.card import ModelCard
+
+_CHUNK_BYTES = 1 << 20
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, as 64 hexadecimal digits.
+
+    Raises:
+        ModelError: It cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(f"{path}: cannot read the file: {reason}") from error
+    return digest.hexdigest()
+
+
+def preprocessing_sha256(card: ModelCard) -> str:
+    """A hash of everything in a card that decides what the network is given.
+
+    Names of files, head, classes and thresholds are not in it.
+    """
+    facts = {
+        "input": card.input_name,
+        "size": [card.height, card.width],
+        "color": card.color.value,
+        "mean": card.mean,
+        "std": card.std,
+        "align": card.align.value,
+        "pad_value": card.pad_value,
+    }
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,93 @@
+"""What a recording looks like to a network, through the pipeline's own steps.
+
+Calibration and evaluation see exactly the input that a run would make: the same
+source, decoder and conversion.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.models.card import ModelCard
+from edgepipe.pipeline.buffers import BufferRing
+from edgepipe.pipeline.frame import Frame, Letterbox
+from edgepipe.pipeline.source import Arrival, Reducing
+from edgepipe.pipeline.stage import FrameError
+from edgepipe.stages.convert import Convert
+from edgepipe.stages.decode import Decode
+from edgepipe.stages.letterbox import letterbox_for
+from edgepipe.stages.sources.open import open_source
+
+_NO_HURRY_NS = 1 << 62
+
+
+class Sample(NamedTuple):
+    """One frame as a network is given it."""
+
+    index: int
+    """Number of the frame in its recording, from 0."""
+    image: NDArray[np.uint8]
+    """(height, width, 3) in the network's colour order; the caller's own."""
+    letterbox: Letterbox
+    """Where the picture lies in the image."""
+    size: tuple[int, int]
+    """Width and height of the captured picture, in pixels."""
+
+
+def network_inputs(
+    card: ModelCard, uri: str, *, every: int = 1, limit: int | None = None
+) -> Iterator[Sample]:
+    """The frames of a recording as network input, damaged ones left out.
+
+    Args:
+        card: Of the network.
+        uri: A recording: anything that ``run`` reads.
+        every: Only each so-many-th frame is looked at, from the first on.
+        limit: Most frames that are given; None: all.
+
+    Yields:
+        One sample for each frame, in order.
+
+    Raises:
+        InputError: The recording cannot be read.
+        ValueError: ``every`` or ``limit`` is below 1.
+    """
+    if every < 1 or (limit is not None and limit < 1):
+        raise ValueError(f"expected every and limit of 1 or more: {every}, {limit}")
+    with closing(open_source(uri)) as source:
+        if isinstance(source, Reducing):
+            source.reduce_to(lambda width, height: _inside(card, width, height))
+        ring = BufferRing(1, card.height, card.width)
+        decode = Decode(source, sheds=False)
+        convert = Convert(
+            ring, card.height, card.width, card.color, card.align, card.pad_value
+        )
+        given = 0
+        while given != limit and (arrival := source.next_arrival()) is not None:
+            if not isinstance(arrival, Arrival) or arrival.index % every:
+                continue
+            frame = Frame("samples", arrival.index, 0, _NO_HURRY_NS, arrival.pts_ns)
+            try:
+                sample = _sample(convert.process(decode.process(frame, 0), 0))
+            except FrameError:
+                continue
+            given += 1
+            yield sample
+
+
+def _sample(frame: Frame) -> Sample:
+    """Take the input out of its slot, which the next frame will use."""
+    slot, letterbox, size = frame.tensor, frame.letterbox, frame.size
+    if slot is None or letterbox is None or size is None:
+        raise ValueError("expected a converted frame")
+    image = slot.array.copy()
+    slot.give_back()
+    return Sample(frame.sequence, image, letterbox, size)
+
+
+def _inside(card: ModelCard, width: int, height: int) -> tuple[int, int]:
+    placed = letterbox_for(width, height, card.width, card.height, card.align)
+    return placed.width, placed.height
