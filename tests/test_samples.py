@@ -23,7 +23,7 @@ def card() -> ModelCard:
 def test_a_sample_is_the_frame_as_the_network_is_given_it(card: ModelCard) -> None:
     uri = "synthetic:?seed=3&width=640&height=384&frames=7"
     samples = list(network_inputs(card, uri, every=3))
-    assert [sample.index for sample in samples] == [0, 3, 6]
+    assert [sample.sequence for sample in samples] == [0, 3, 6]
     for sample in samples:
         assert sample.image.shape == (card.height, card.width, 3)
         assert sample.size == (640, 384)
@@ -44,7 +44,7 @@ def test_a_picture_that_cannot_be_decoded_is_left_out(
         picture = np.full((48, 80, 3), 60 * number, np.uint8)
         cv2.imwrite(str(tmp_path / f"{number}.png"), picture)
     (tmp_path / "1.png").write_bytes(b"no picture")
-    indices = [sample.index for sample in network_inputs(card, str(tmp_path))]
+    indices = [sample.sequence for sample in network_inputs(card, str(tmp_path))]
     assert indices == [0, 2]
 
 

@@ -27,7 +27,7 @@ _NO_HURRY_NS = 1 << 62
 class Sample(NamedTuple):
     """One frame as a network is given it."""
 
-    index: int
+    sequence: int
     """Number of the frame in its recording, from 0."""
     image: NDArray[np.uint8]
     """(height, width, 3) in the network's colour order; the caller's own."""
