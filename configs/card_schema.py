@@ -20,24 +20,52 @@ from edgepipe.configs.kinds import (
 )
 from edgepipe.configs.scalars import is_list
 from edgepipe.configs.section import Section
+from edgepipe.models.head_options import (
+    Background,
+    BoxFormat,
+    PointFormat,
+    Row,
+    ScoreKind,
+)
 
 Precision = Literal["int8", "fp32"]
 Color = Literal["bgr", "rgb"]
 Alignment = Literal["center", "top_left", "stretch"]
 Three = tuple[float, float, float]
 ThreeWhole = tuple[int, int, int]
+Several = tuple[int, ...]
+Rows = tuple[Row, ...]
+
+
+def several(kind: Kind, least: int, most: int) -> Kind:
+    """A list of values of one kind."""
+
+    def read(value: object) -> object:
+        if not is_list(value) or not least <= len(value) <= most:
+            raise UnfitError
+        return tuple(kind.read(item) for item in value)
+
+    number = f"{least}" if least == most else f"{least} to {most}"
+    schema = {
+        "type": "array",
+        "items": dict(kind.schema),
+        "minItems": least,
+        "maxItems": most,
+    }
+    return Kind(f"a list of {number} values, each {kind.wanted}", read, schema)
 
 
 def three(kind: Kind) -> Kind:
     """A list of three values of one kind, one for each channel."""
+    return several(kind, 3, 3)
 
-    def read(value: object) -> object:
-        if not is_list(value) or len(value) != 3:
-            raise UnfitError
-        return tuple(kind.read(item) for item in value)
 
-    schema = {"type": "array", "items": dict(kind.schema), "minItems": 3, "maxItems": 3}
-    return Kind(f"a list of 3 values, each {kind.wanted}", read, schema)
+FOUR = several(real(-1e6, 1e6), 4, 4)
+
+
+def one_of(words: object) -> Kind:
+    """One of the words of a Literal."""
+    return choice(get_args(words))
 
 
 def inside() -> Kind:
@@ -107,11 +135,55 @@ class InputEntry(Section):
 
 
 class HeadEntry(Section):
-    """How the outputs become boxes."""
+    """How the outputs become boxes, classes or keypoints.
+
+    docs/models.md says which keys a head uses; any other is an error.
+    """
 
     kind: Annotated[str, text()] = Field(description="Name of the decoder.")
     outputs: Annotated[tuple[Annotated[str, text()], ...], Strict(False)] = Field(
         min_length=1, description="Names of the outputs in the decoder's order."
+    )
+    strides: Annotated[Several | None, or_null(several(whole(1, 1024), 1, 8))] = Field(
+        default=None,
+        description="Pixels of the input for each cell of a level, in the output's"
+        " order.",
+    )
+    anchors: Annotated[Rows | None, or_null(several(FOUR, 1, 1_000_000))] = Field(
+        default=None, description="cx, cy, w, h of each anchor, in the output's order."
+    )
+    anchors_file: Annotated[str | None, or_null(inside())] = Field(
+        default=None,
+        description="The same from a file, relative to the card: `.npy`, or text with"
+        " one anchor a line.",
+    )
+    anchors_per_cell: Annotated[
+        Several | None, or_null(several(whole(1, 64), 1, 8))
+    ] = Field(default=None, description="Anchors on each cell of a level.")
+    variances: Annotated[Row | None, or_null(several(real(1e-6, 1e6), 4, 4))] = Field(
+        default=None, description="Factors of the offsets of cx, cy, w, h."
+    )
+    box_format: Annotated[BoxFormat | None, or_null(one_of(BoxFormat))] = Field(
+        default=None, description="Order of a box's values."
+    )
+    normalized: Annotated[bool | None, or_null(switch())] = Field(
+        default=None,
+        description="Whether lengths are shares of the input's sides, not pixels.",
+    )
+    decoded: Annotated[bool | None, or_null(switch())] = Field(
+        default=None, description="Whether the graph itself makes boxes of its offsets."
+    )
+    scores: Annotated[ScoreKind | None, or_null(one_of(ScoreKind))] = Field(
+        default=None,
+        description="What is still to be done to the scores: nothing (probabilities), a"
+        " sigmoid of each, or a softmax.",
+    )
+    background: Annotated[Background | None, or_null(one_of(Background))] = Field(
+        default=None, description="Which column of the scores is no class."
+    )
+    keypoints: Annotated[PointFormat | None, or_null(one_of(PointFormat))] = Field(
+        default=None,
+        description="Values of a keypoint; s is its score, z is left out.",
     )
 
 
@@ -139,12 +211,13 @@ class CardEntry(Section):
     classes: ClassesEntry = Field(description="What the classes are called.")
     score_threshold: Annotated[float | None, or_null(real(0, 1))] = Field(
         default=None,
-        description="Lowest score of a detection; a detector's card must say it.",
+        description="Lowest score of a detection or of a keypoint; a detector's card"
+        " must say it.",
     )
     iou_threshold: Annotated[float | None, or_null(real(0, 1))] = Field(
         default=None,
-        description="Overlap above which the weaker of two detections is removed; a"
-        " detector's card must say it.",
+        description="Overlap above which the weaker of two detections is removed; the"
+        " card of a detector that needs NMS must say it.",
     )
     max_detections: Annotated[int, whole(1, 10_000)] = Field(
         default=100, description="Most detections kept in a frame."

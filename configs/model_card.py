@@ -3,19 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgepipe.configs import class_names
-from edgepipe.configs.card_schema import CardEntry, ClassesEntry
+from edgepipe.configs import anchors, class_names
+from edgepipe.configs.card_schema import CardEntry, ClassesEntry, HeadEntry
 from edgepipe.configs.check import check, without_extensions
 from edgepipe.configs.problems import Marks, Problem, refuse
 from edgepipe.configs.strict_yaml import parse
 from edgepipe.configs.textfile import read_bytes, shown
-from edgepipe.models.card import (
-    CLASSIFIER_HEADS,
-    Align,
-    ColorOrder,
-    ModelCard,
-    ModelFile,
-)
+from edgepipe.models.card import Align, ColorOrder, ModelCard, ModelFile
+from edgepipe.models.head_options import HeadOptions, Row
+from edgepipe.models.heads import CLASSIFIERS, KEYPOINTS, suppresses, unfit_options
 
 
 def read_card(path: Path) -> tuple[ModelCard, tuple[str, ...]]:
@@ -38,7 +34,8 @@ def read_card(path: Path) -> tuple[ModelCard, tuple[str, ...]]:
     if entry is None or problems:
         refuse(problems)
     names, warnings = _class_names(entry.classes, path, marks)
-    return _card(entry, path.parent, names), warnings
+    options = _options(entry.head, path.parent)
+    return _card(entry, path.parent, names, options), warnings
 
 
 def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
@@ -46,6 +43,7 @@ def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
         place = ("classes",)
         yield Problem(marks.value(place), place, "expected one of names and file")
     yield from _thresholds(entry, marks)
+    yield from _head(entry.head, marks)
     seen: set[str] = set()
     for index, file in enumerate(entry.files):
         if file.precision in seen:
@@ -56,15 +54,65 @@ def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
 
 
 def _thresholds(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
-    """A detector needs them, and to a classifier they would mean nothing."""
-    is_classifier = entry.head.kind in CLASSIFIER_HEADS
-    for key in ("score_threshold", "iou_threshold"):
+    """What a head needs of them, and what would mean nothing to it."""
+    kind = entry.head.kind
+    boxes = kind not in CLASSIFIERS and kind not in KEYPOINTS
+    for key, needed, allowed in (
+        ("score_threshold", boxes, kind not in CLASSIFIERS),
+        ("iou_threshold", boxes and suppresses(kind), boxes and suppresses(kind)),
+    ):
         given = getattr(entry, key) is not None
-        if given and is_classifier:
-            text = f"a classifier (head {entry.head.kind}) has none: leave it out"
+        if given and not allowed:
+            text = f"{_what(kind)} (head {kind}) has none: leave it out"
             yield Problem(marks.value((key,)), (key,), text)
-        elif not given and not is_classifier:
+        elif needed and not given:
             yield Problem(marks.value(()), (key,), "this key is required")
+    if entry.class_agnostic and not (boxes and suppresses(kind)):
+        place = ("class_agnostic",)
+        text = f"{_what(kind)} (head {kind}) knows no NMS: leave it out"
+        yield Problem(marks.value(place), place, text)
+
+
+def _what(head: str) -> str:
+    if head in CLASSIFIERS:
+        return "a classifier"
+    return "a keypoint model" if head in KEYPOINTS else "a detector without NMS"
+
+
+def _head(entry: HeadEntry, marks: Marks) -> Iterator[Problem]:
+    """Keys that the head does not use, and anchors in two places."""
+    place: tuple[str, ...]
+    if entry.anchors is not None and entry.anchors_file is not None:
+        place = ("head", "anchors_file")
+        text = "expected one of anchors and anchors_file"
+        yield Problem(marks.value(place), place, text)
+    # The file is read later: any anchors stand for its own here.
+    stand_in = entry.anchors or (entry.anchors_file and ((0.0, 0.0, 1.0, 1.0),)) or None
+    for key, why in unfit_options(entry.kind, _said(entry, stand_in)):
+        from_file = key == "anchors" and entry.anchors is None
+        place = ("head", "anchors_file" if from_file else key)
+        yield Problem(marks.key(place), place, why)
+
+
+def _options(entry: HeadEntry, folder: Path) -> HeadOptions:
+    if entry.anchors_file is None:
+        return _said(entry, entry.anchors)
+    return _said(entry, anchors.read(folder / entry.anchors_file))
+
+
+def _said(entry: HeadEntry, rows: tuple[Row, ...] | None) -> HeadOptions:
+    return HeadOptions(
+        strides=entry.strides,
+        anchors=rows,
+        anchors_per_cell=entry.anchors_per_cell,
+        variances=entry.variances,
+        box_format=entry.box_format,
+        normalized=entry.normalized,
+        decoded=entry.decoded,
+        scores=entry.scores,
+        background=entry.background,
+        keypoints=entry.keypoints,
+    )
 
 
 def _class_names(
@@ -77,7 +125,9 @@ def _class_names(
     return names, class_names.repeated(names, places)
 
 
-def _card(entry: CardEntry, folder: Path, names: tuple[str, ...]) -> ModelCard:
+def _card(
+    entry: CardEntry, folder: Path, names: tuple[str, ...], options: HeadOptions
+) -> ModelCard:
     files = [
         ModelFile(file.precision, folder / file.path, file.sha256)
         for file in entry.files
@@ -102,4 +152,5 @@ def _card(entry: CardEntry, folder: Path, names: tuple[str, ...]) -> ModelCard:
         class_agnostic=entry.class_agnostic,
         licence=entry.licence,
         provenance=entry.provenance,
+        head_options=options,
     )

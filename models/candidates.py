@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from edgepipe.models.engine import Outputs
 
+Shape = tuple[int | None, ...] | None
+"""Sizes of an output without the batch; None: any size, or any shape at all."""
 _FLAGS_BYTES = 32 * 1024
 """Most flags that are held at once while scores are compared."""
 
@@ -32,7 +34,7 @@ class Reader(Protocol):
     """Reads one model's outputs. It keeps no state between calls."""
 
     @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
+    def shapes(self) -> tuple[Shape, ...]:
         """Shape of each of the card's outputs, in their order, without the batch."""
         ...
 

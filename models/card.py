@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-CLASSIFIER_HEADS = ("classifier", "probabilities")
-"""Heads that say what an image shows, not where."""
+from edgepipe.models.head_options import NO_OPTIONS, HeadOptions
 
 
 class ColorOrder(Enum):
@@ -59,9 +58,12 @@ class ModelCard:
     """Output tensor names in the order in which the head wants them."""
     class_names: tuple[str, ...]
     score_threshold: float
-    """Of a detector; 0 for a classifier, as the next one."""
+    """Of a detector or a keypoint; 0 where the head has none."""
     iou_threshold: float
+    """Of a detector that needs NMS; 0 for others."""
     max_detections: int
     class_agnostic: bool
     licence: str
     provenance: str
+    head_options: HeadOptions = NO_OPTIONS
+    """What else the head must know."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.models.candidates import BadOutputError
+from edgepipe.models.candidates import BadOutputError, Candidates
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Engine, Outputs
-from edgepipe.models.heads import build_head
-from edgepipe.models.nms import suppress
+from edgepipe.models.heads import build_head, suppresses
+from edgepipe.models.nms import Kept, best_first, suppress
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Detector:
         card: The model's description; names the head.
         engine: A loaded engine of that model; stays the caller's to close.
         score: Lowest score that is kept.
-        iou: Overlap above which NMS removes the lower score.
+        iou: Overlap above which NMS removes the lower score; not looked at with a head
+            that needs no NMS, as the last one.
         max_detections: Most boxes returned for one image.
         class_agnostic: Whether boxes of different classes remove each other.
 
@@ -52,6 +53,7 @@ class Detector:
         class_agnostic: bool,
     ) -> None:
         self._head = build_head(card)
+        self._suppresses = suppresses(card.head)
         self._engine = engine
         self._score = score
         self._iou = iou
@@ -98,15 +100,20 @@ class Detector:
     def _found(self, outputs: Outputs, image_index: int) -> Found:
         """Decode and suppress one image."""
         boxes = self._head.decode(outputs, image_index, self._score)
-        kept = suppress(
+        kept = self._kept(boxes)
+        rows = kept.indices
+        return Found(
+            boxes.xyxy[rows], boxes.score[rows], boxes.class_id[rows], kept.truncated
+        )
+
+    def _kept(self, boxes: Candidates) -> Kept:
+        if not self._suppresses:
+            return best_first(boxes.score, self._max_detections)
+        return suppress(
             boxes.xyxy,
             boxes.score,
             boxes.class_id,
             iou_threshold=self._iou,
             max_detections=self._max_detections,
             class_agnostic=self._class_agnostic,
-        )
-        rows = kept.indices
-        return Found(
-            boxes.xyxy[rows], boxes.score[rows], boxes.class_id[rows], kept.truncated
         )

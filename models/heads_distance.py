@@ -3,16 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.models.candidates import (
-    Candidates,
-    anchor_grid,
-    require_finite,
-    rows_reaching,
-)
+from edgepipe.models.boxes import finite_boxes
+from edgepipe.models.candidates import Candidates, anchor_grid, require_finite
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Outputs
+from edgepipe.models.scores import Best, ScoreRule
 
 NANODET_STRIDES = (8, 16, 32)
+DISTANCE_STRIDES = (8,)
 NANODET_BINS = 11
 """Values 0..10 that a side's distance can take, in units of the cell's stride."""
 
@@ -26,8 +24,9 @@ class NanoDetHead:
 
     def __init__(self, card: ModelCard) -> None:
         self._scores, self._distances = card.outputs
+        self._rule = ScoreRule(card.head_options)
         self._centres, self._strides = anchor_grid(
-            card.height, card.width, NANODET_STRIDES
+            card.height, card.width, card.head_options.strides or NANODET_STRIDES
         )
         self._bins = np.arange(NANODET_BINS, dtype=np.float32)
         cells = len(self._strides)
@@ -45,20 +44,23 @@ class NanoDetHead:
         logits = outputs[self._distances][image_index]
         require_finite(scores, self._scores)
         require_finite(logits, self._distances)
-        kept = rows_reaching(scores, score_threshold)
-        sides = logits[kept].reshape(-1, 4, NANODET_BINS)
+        best = self._rule.best(scores, score_threshold)
+        sides = logits[best.rows].reshape(-1, 4, NANODET_BINS)
         weights = np.exp(sides - sides.max(axis=2, keepdims=True))
         expected = (weights @ self._bins) / weights.sum(axis=2)
-        distances = expected * self._strides[kept, np.newaxis]
-        return _candidates(scores[kept], self._centres[kept], distances)
+        distances = expected * self._strides[best.rows, np.newaxis]
+        return _candidates(best, self._centres, distances, self._distances)
 
 
 class DistanceHead:
-    """Scores (cells, classes) and the four distances in network pixels, one stride."""
+    """Scores (cells, classes) and the four distances in network pixels."""
 
     def __init__(self, card: ModelCard) -> None:
         self._scores, self._distances = card.outputs
-        self._centres, strides = anchor_grid(card.height, card.width, (8,))
+        self._rule = ScoreRule(card.head_options)
+        self._centres, strides = anchor_grid(
+            card.height, card.width, card.head_options.strides or DISTANCE_STRIDES
+        )
         self.shapes = ((len(strides), len(card.class_names)), (len(strides), 4))
 
     def classes_in(self, shape: tuple[int, ...]) -> int:
@@ -73,18 +75,18 @@ class DistanceHead:
         distances = outputs[self._distances][image_index]
         require_finite(scores, self._scores)
         require_finite(distances, self._distances)
-        kept = rows_reaching(scores, score_threshold)
-        return _candidates(scores[kept], self._centres[kept], distances[kept])
+        best = self._rule.best(scores, score_threshold)
+        return _candidates(best, self._centres, distances[best.rows], self._distances)
 
 
 def _candidates(
-    scores: NDArray[np.float32],
+    best: Best,
     centres: NDArray[np.float32],
     distances: NDArray[np.float32],
+    name: str,
 ) -> Candidates:
     """Boxes of the kept cells from left, top, right and bottom distances."""
-    xyxy = np.empty((len(scores), 4), np.float32)
-    np.subtract(centres, distances[:, :2], out=xyxy[:, :2])
-    np.add(centres, distances[:, 2:], out=xyxy[:, 2:])
-    class_id = scores.argmax(axis=1).astype(np.int32)
-    return Candidates(xyxy, scores.max(axis=1), class_id)
+    xyxy, middle = np.empty((len(distances), 4), np.float32), centres[best.rows]
+    np.subtract(middle, distances[:, :2], out=xyxy[:, :2])
+    np.add(middle, distances[:, 2:], out=xyxy[:, 2:])
+    return Candidates(finite_boxes(xyxy, name), best.score, best.class_id)

@@ -44,6 +44,15 @@ def suppress(
     return Kept(kept[:max_detections], max(0, len(kept) - max_detections))
 
 
+def best_first(score: NDArray[np.float32], max_detections: int) -> Kept:
+    """No suppression, only the order and the cut: for networks that do it themselves.
+
+    The order and the count are those of :func:`suppress`.
+    """
+    order = np.argsort(-score, kind="stable")
+    return Kept(order[:max_detections], max(0, len(order) - max_detections))
+
+
 def _greedy(
     boxes: NDArray[np.float64], groups: NDArray[np.int32], iou_threshold: float
 ) -> NDArray[np.bool_]:

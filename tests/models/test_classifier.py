@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgepipe.configs.model_card import read_card
 from edgepipe.errors import ConfigError, ModelError
 from edgepipe.models.candidates import BadOutputError
-from edgepipe.models.card import CLASSIFIER_HEADS, ModelCard
+from edgepipe.models.card import ModelCard
 from edgepipe.models.classifier import Classifier
 from edgepipe.models.engine import Engine
 from edgepipe.models.heads import (
@@ -70,10 +70,6 @@ def test_each_image_of_a_batch_gets_its_class_and_probability(
     sure = np.exp(10) / (np.exp(10) + 2)
     less = np.exp(10 * 200 / 255) / (np.exp(10 * 200 / 255) + 2)
     assert found.score == pytest.approx([sure, sure, sure, less], abs=1e-4)
-
-
-def test_the_names_of_heads_are_the_same_everywhere() -> None:
-    assert tuple(sorted(CLASSIFIERS)) == tuple(sorted(CLASSIFIER_HEADS))
 
 
 scores = arrays(

@@ -101,8 +101,8 @@ def test_an_unknown_engine_is_refused_with_those_that_exist(card: ModelCard) -> 
 def test_an_unknown_head_is_refused_before_anything_is_loaded(
     make_card: MakeCard,
 ) -> None:
-    with pytest.raises(ModelError, match="unknown head 'ssd'"):
-        load(make_card(Path("missing.onnx"), head="ssd"))
+    with pytest.raises(ModelError, match="unknown head 'rcnn'"):
+        load(make_card(Path("missing.onnx"), head="rcnn"))
 
 
 def test_a_precision_without_a_file_is_refused_with_those_there_are(
