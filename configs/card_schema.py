@@ -30,6 +30,8 @@ from edgepipe.models.head_options import (
 
 Precision = Literal["int8", "fp32"]
 Color = Literal["bgr", "rgb"]
+Order = Literal["nchw", "nhwc"]
+Number = Literal["float32", "uint8"]
 Alignment = Literal["center", "top_left", "stretch"]
 Three = tuple[float, float, float]
 ThreeWhole = tuple[int, int, int]
@@ -122,6 +124,16 @@ class InputEntry(Section):
     )
     std: Annotated[Three, three(real(0.001, 1000))] = Field(
         description="Each channel is divided by it afterwards."
+    )
+    layout: Annotated[Order, choice(get_args(Order))] = Field(
+        default="nchw",
+        description="Order of the tensor's dimensions: image, channel, height, width or"
+        " image, height, width, channel.",
+    )
+    type: Annotated[Number, choice(get_args(Number))] = Field(
+        default="float32",
+        description="Numbers of the tensor. `uint8` is for a network that takes pixels"
+        " as they are: `mean` is then 0 and `std` 1.",
     )
     align: Annotated[Alignment, choice(get_args(Alignment))] = Field(
         default="center",

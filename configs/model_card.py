@@ -9,7 +9,14 @@ from edgepipe.configs.check import check, without_extensions
 from edgepipe.configs.problems import Marks, Problem, refuse
 from edgepipe.configs.strict_yaml import parse
 from edgepipe.configs.textfile import read_bytes, shown
-from edgepipe.models.card import Align, ColorOrder, ModelCard, ModelFile
+from edgepipe.models.card import (
+    Align,
+    ColorOrder,
+    InputType,
+    Layout,
+    ModelCard,
+    ModelFile,
+)
 from edgepipe.models.head_options import HeadOptions, Row
 from edgepipe.models.heads import CLASSIFIERS, KEYPOINTS, suppresses, unfit_options
 
@@ -44,6 +51,7 @@ def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
         yield Problem(marks.value(place), place, "expected one of names and file")
     yield from _thresholds(entry, marks)
     yield from _head(entry.head, marks)
+    yield from _pixels(entry, marks)
     seen: set[str] = set()
     for index, file in enumerate(entry.files):
         if file.precision in seen:
@@ -115,6 +123,17 @@ def _said(entry: HeadEntry, rows: tuple[Row, ...] | None) -> HeadOptions:
     )
 
 
+def _pixels(entry: CardEntry, marks: Marks) -> Iterator[Problem]:
+    """A network that takes pixels leaves nothing to normalise."""
+    if entry.input.type != "uint8":
+        return
+    for key, nothing in (("mean", 0.0), ("std", 1.0)):
+        if set(getattr(entry.input, key)) != {nothing}:
+            place = ("input", key)
+            text = f"expected {nothing:g} for each channel: the input is uint8"
+            yield Problem(marks.value(place), place, text)
+
+
 def _class_names(
     entry: ClassesEntry, card: Path, marks: Marks
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -153,4 +172,6 @@ def _card(
         licence=entry.licence,
         provenance=entry.provenance,
         head_options=options,
+        layout=Layout(entry.input.layout),
+        input_type=InputType(entry.input.type),
     )

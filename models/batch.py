@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.errors import EngineError, ModelError
-from edgepipe.models.card import ModelCard
+from edgepipe.errors import ModelError
+from edgepipe.models.card import Layout, ModelCard
 from edgepipe.models.engine import Outputs
+from edgepipe.models.shape_profile import ShapeProfile
 
 
 class BatchOutputs:
@@ -36,24 +37,13 @@ class BatchOutputs:
         return batch
 
 
-def require_images(images: NDArray[np.uint8], height: int, width: int) -> None:
-    """Refuse a batch of another shape than the network was loaded for.
-
-    Raises:
-        EngineError: Names the expected and the given shape.
-    """
-    shape = images.shape
-    if len(shape) != 4 or shape[0] < 1 or shape[1:] != (height, width, 3):
-        raise EngineError(f"expected images (n, {height}, {width}, 3), got {shape}")
-
-
 def require_input(card: ModelCard, shapes: Mapping[str, list[int | None]]) -> None:
     """Check the model's inputs, by name, against the card; None is a free dimension.
 
     Raises:
         ModelError: Names both what the card says and what the model has.
     """
-    wanted = [1, 3, card.height, card.width]
+    wanted = card.input_shape()
     if list(shapes) != [card.input_name]:
         raise ModelError(
             f"model {card.name!r}: the card's input is {card.input_name!r}, the "
@@ -67,7 +57,35 @@ def require_input(card: ModelCard, shapes: Mapping[str, list[int | None]]) -> No
         shape = "x".join("?" if size is None else str(size) for size in found)
         raise ModelError(
             f"model {card.name!r}: the card asks for input "
-            f"{'x'.join(map(str, wanted))}, the model has {shape}"
+            f"{'x'.join(map(str, wanted))}, the model has {shape}{_hint(card, found)}"
+        )
+
+
+def _hint(card: ModelCard, found: list[int | None]) -> str:
+    """The card's layout, where the channels of the model lie elsewhere."""
+    places = {Layout.NCHW: 3, Layout.NHWC: 1}
+    if len(found) == 4 and found[places[card.layout]] == 3:
+        other = Layout.NHWC if card.layout is Layout.NCHW else Layout.NCHW
+        return f" (input.layout is {card.layout.value}: try {other.value})"
+    return ""
+
+
+def images_profile(card: ModelCard, batch_max: int) -> ShapeProfile:
+    """What the requests of an engine take: up to ``batch_max`` images at once."""
+    one = (1, card.height, card.width, 3)
+    return ShapeProfile(card.input_name, one, one, (batch_max, *one[1:]))
+
+
+def require_type(card: ModelCard, found: str) -> None:
+    """Check the numbers of the model's input against the card.
+
+    Raises:
+        ModelError: They are of another type, named as NumPy does.
+    """
+    if found != card.input_type.value:
+        raise ModelError(
+            f"model {card.name!r}: the card says that the input is "
+            f"{card.input_type.value} (input.type), the model's is {found}"
         )
 
 

@@ -14,6 +14,21 @@ class ColorOrder(Enum):
     RGB = "rgb"
 
 
+class Layout(Enum):
+    """Order of the input's dimensions."""
+
+    NCHW = "nchw"
+    NHWC = "nhwc"
+
+
+class InputType(Enum):
+    """What the input's numbers are."""
+
+    FLOAT32 = "float32"
+    UINT8 = "uint8"
+    """The network takes pixels as they are: mean and std are inside it."""
+
+
 class Align(Enum):
     """Where the letterbox puts the image inside the network's input."""
 
@@ -67,3 +82,11 @@ class ModelCard:
     provenance: str
     head_options: HeadOptions = NO_OPTIONS
     """What else the head must know."""
+    layout: Layout = Layout.NCHW
+    input_type: InputType = InputType.FLOAT32
+
+    def input_shape(self, n: int = 1) -> tuple[int, int, int, int]:
+        """Shape of the network's own input for ``n`` images."""
+        if self.layout is Layout.NHWC:
+            return (n, self.height, self.width, 3)
+        return (n, 3, self.height, self.width)

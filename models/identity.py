@@ -35,6 +35,8 @@ def preprocessing_sha256(card: ModelCard) -> str:
     facts = {
         "input": card.input_name,
         "size": [card.height, card.width],
+        "layout": card.layout.value,
+        "type": card.input_type.value,
         "color": card.color.value,
         "mean": card.mean,
         "std": card.std,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from edgepipe.errors import EngineError, ModelError
 from edgepipe.models.card import ModelCard, ModelFile
-from edgepipe.models.engine import Engine
+from edgepipe.models.engine import AsyncEngine
 from edgepipe.models.heads import build_reader, check_outputs
 from edgepipe.models.self_check import grey_image, require_same_answer
 
@@ -12,7 +12,7 @@ AUTO = "auto"
 ENGINES = ("openvino", "onnxruntime")
 """In the order in which ``auto`` tries them: the faster one first."""
 
-_Loader = Callable[[ModelCard, ModelFile, int, int, str, int], Engine]
+_Loader = Callable[[ModelCard, ModelFile, int, int, str, int], AsyncEngine]
 
 
 def load_engine(
@@ -23,7 +23,7 @@ def load_engine(
     requests: int,
     threads: int,
     batch_max: int = 1,
-) -> Engine:
+) -> AsyncEngine:
     """Load a model and prove that it fits its card and computes what it should.
 
     The first is found out on one grey image, the second for INT8 only, by comparison
@@ -66,7 +66,7 @@ def _load(
     requests: int,
     threads: int,
     batch_max: int,
-) -> Engine:
+) -> AsyncEngine:
     """The engine asked for, or the first that works."""
     if engine != AUTO:
         if engine not in LOADERS:
@@ -93,7 +93,7 @@ def _proved(
     threads: int,
     because: str,
     batch_max: int,
-) -> Engine:
+) -> AsyncEngine:
     """An engine that fits the card and, with INT8, does not compute rubbish."""
     engine = _fitting(name, card, file, requests, threads, because, batch_max)
     truth = _find(card, "fp32") if file.precision == "int8" else None
@@ -120,7 +120,7 @@ def _fitting(
     threads: int,
     because: str,
     batch_max: int = 1,
-) -> Engine:
+) -> AsyncEngine:
     """An engine whose outputs are what the card's head reads."""
     engine = LOADERS[name](card, file, requests, threads, because, batch_max)
     try:
@@ -138,7 +138,7 @@ def _openvino(
     threads: int,
     because: str,
     batch_max: int = 1,
-) -> Engine:
+) -> AsyncEngine:
     """Import OpenVINO only when it is wanted: it takes a fifth of a second."""
     try:
         from edgepipe.models.openvino_engine import OpenVinoEngine
@@ -163,9 +163,8 @@ def _onnxruntime(
     threads: int,
     because: str,
     batch_max: int = 1,
-) -> Engine:
+) -> AsyncEngine:
     """Import onnxruntime, which is an optional extra, only when it is wanted."""
-    del batch_max  # it runs one image after the other
     try:
         from edgepipe.models.onnxruntime_engine import OnnxRuntimeEngine
     except ImportError as error:
@@ -178,6 +177,7 @@ def _onnxruntime(
         requests=requests,
         threads_per_request=threads,
         chosen_because=because,
+        batch_max=batch_max,
     )
 
 

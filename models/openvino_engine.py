@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 from edgepipe.errors import EngineError, ModelError
 from edgepipe.models.batch import (
     BatchOutputs,
-    require_images,
+    images_profile,
     require_input,
     require_outputs,
+    require_type,
 )
-from edgepipe.models.card import ModelCard, ModelFile
+from edgepipe.models.card import InputType, ModelCard, ModelFile
 from edgepipe.models.engine import ONE_BY_ONE, EngineInfo, Outputs
 from edgepipe.models.onnx_file import require_model_file
 from edgepipe.models.openvino_batch import keep_images_apart
 from edgepipe.models.openvino_graph import join_signed_pairs
 from edgepipe.models.openvino_library import import_openvino
+from edgepipe.models.requests import Requests
 
 ov: Any = import_openvino()
 
@@ -60,7 +62,7 @@ class OpenVinoEngine:
         batch_max: int = 1,
     ) -> None:
         require_model_file(file)
-        self._height, self._width = card.height, card.width
+        self.profile = images_profile(card, batch_max)
         self._core = ov.Core()
         options = {
             "NUM_STREAMS": requests,
@@ -89,8 +91,16 @@ class OpenVinoEngine:
                 batching += f"; not more: {_last_line(error)}"
         elif batch_max > 1:
             batching += f": a batch is no cheaper in {file.precision}"
-        self._compiled, self._outputs = compiled, card.outputs
-        self._requests = [self._request() for _ in range(requests)]
+        try:
+            self._requests = Requests(
+                lambda: _Slot(compiled, card, batch_max),
+                requests,
+                self.profile,
+                (RuntimeError,),
+                _failed,
+            )
+        except RuntimeError as error:
+            raise EngineError(_failed(error)) from error
         self.info = EngineInfo(
             engine="openvino",
             version=ov.__version__,
@@ -109,48 +119,80 @@ class OpenVinoEngine:
 
         The images are read where they lie; one that is not contiguous is copied.
         """
-        if not self._requests:
-            raise EngineError("the engine has been closed")
-        require_images(images, self._height, self._width)
-        try:
-            return self._requests[request].run(np.ascontiguousarray(images))
-        except RuntimeError as error:
-            raise EngineError(f"openvino failed: {_last_line(error)}") from error
+        return self._requests.infer(images, request)
+
+    def submit(self, images: NDArray[np.uint8], request: int = 0) -> None:
+        """See :class:`edgepipe.models.engine.AsyncEngine`."""
+        self._requests.submit(images, request)
+
+    def wait(self, request: int = 0) -> Outputs:
+        """See :class:`edgepipe.models.engine.AsyncEngine`."""
+        return self._requests.wait(request)
+
+    def cancel(self, request: int = 0) -> None:
+        """See :class:`edgepipe.models.engine.AsyncEngine`."""
+        self._requests.cancel(request)
 
     def renew(self, request: int) -> None:
         """See :class:`edgepipe.models.engine.Engine`."""
-        self._requests[request] = self._request()
-
-    def _request(self) -> "_Request":
-        try:
-            return _Request(self._compiled, self._outputs)
-        except RuntimeError as error:
-            raise EngineError(f"openvino failed: {_last_line(error)}") from error
+        self._requests.renew(request)
 
     def close(self) -> None:
         """See :class:`edgepipe.models.engine.Engine`."""
-        self._requests = []
-        self._compiled = []
+        self._requests.close()
         # OpenVINO stops its threads with the last reference to the network.
         self.__dict__.pop("_core", None)
 
 
-class _Request:
+class _Slot:
     """One caller's inference requests, by the size of the batch."""
 
-    def __init__(self, compiled: Sequence[Any], outputs: tuple[str, ...]) -> None:
-        self._sized = [_Sized(network, outputs) for network in compiled]
+    def __init__(self, compiled: Sequence[Any], card: ModelCard, most: int) -> None:
+        self._sized = [_Sized(network, card.outputs) for network in compiled]
         self._batch = BatchOutputs()
+        self._images = np.empty((most, card.height, card.width, 3), np.uint8)
+        self._started = 0
 
     def run(self, images: NDArray[np.uint8]) -> Outputs:
-        """Outputs of a batch, in the request's own memory."""
+        """See :class:`edgepipe.models.requests.Slot`."""
+        images = np.ascontiguousarray(images)
+        self._begin(images)
+        return self._end(images)
+
+    def start(self, images: NDArray[np.uint8]) -> None:
+        """See :class:`edgepipe.models.requests.Slot`."""
+        self._started = len(images)
+        own = self._images[: self._started]
+        np.copyto(own, images)
+        self._begin(own)
+
+    def finish(self) -> Outputs:
+        """See :class:`edgepipe.models.requests.Slot`."""
+        return self._end(self._images[: self._started])
+
+    def stop(self) -> None:
+        """See :class:`edgepipe.models.requests.Slot`."""
+        for sized in self._sized:
+            sized.stop()
+
+    def _begin(self, images: NDArray[np.uint8]) -> None:
+        """Start the whole batch, or the first image of one that is too large."""
         n = len(images)
         if n <= len(self._sized):
-            return self._sized[n - 1].run(images)
-        outputs: Outputs = {}
-        for index in range(n):
-            one = self._sized[0].run(images[index : index + 1])
-            outputs = self._batch.store(one, index, n)
+            self._sized[n - 1].start(images)
+        else:
+            self._sized[0].start(images[:1])
+
+    def _end(self, images: NDArray[np.uint8]) -> Outputs:
+        """Outputs of a batch, in the slot's own memory."""
+        n = len(images)
+        if n <= len(self._sized):
+            return self._sized[n - 1].outputs()
+        one = self._sized[0]
+        outputs = self._batch.store(one.outputs(), 0, n)
+        for index in range(1, n):
+            one.start(images[index : index + 1])
+            outputs = self._batch.store(one.outputs(), index, n)
         return outputs
 
 
@@ -166,15 +208,22 @@ class _Sized:
             self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
             self._outputs[name] = array
 
-    def run(self, images: NDArray[np.uint8]) -> Outputs:
-        """Outputs of (size, height, width, 3) images."""
+    def start(self, images: NDArray[np.uint8]) -> None:
+        """Begin to run (size, height, width, 3) images, which stay where they lie."""
         tensor = ov.Tensor(images, shared_memory=True)
         self._request.set_input_tensor(tensor)
         self._input = tensor
         # Unlike infer(), this lets go of the GIL once for the whole inference.
         self._request.start_async()
+
+    def outputs(self) -> Outputs:
+        """What came out, once it is there."""
         self._request.wait()
         return self._outputs
+
+    def stop(self) -> None:
+        """Let a run that is under way end with an error."""
+        self._request.cancel()
 
 
 def _compile(
@@ -213,11 +262,13 @@ def _read(core: Any, file: ModelFile, card: ModelCard, size: int = 1) -> Any:
         ) from error
     shapes = {port.any_name: _dimensions(port.partial_shape) for port in model.inputs}
     require_input(card, shapes)
+    for port in model.inputs:
+        require_type(card, np.dtype(port.element_type.to_dtype()).name)
     require_outputs(card, [name for port in model.outputs for name in port.names])
     join_signed_pairs(model)
     if None in shapes[card.input_name] or size > 1:
         try:
-            model.reshape({card.input_name: [size, 3, card.height, card.width]})
+            model.reshape({card.input_name: list(card.input_shape(size))})
             if size > 1:
                 keep_images_apart(model, size)
         except RuntimeError as error:
@@ -240,10 +291,11 @@ def _with_preprocessing(model: Any, card: ModelCard) -> Any:
     steps = ov.preprocess.PrePostProcessor(model)
     info = steps.input(card.input_name)
     info.tensor().set_element_type(ov.Type.u8).set_layout(ov.Layout("NHWC"))
-    info.model().set_layout(ov.Layout("NCHW"))
-    info.preprocess().convert_element_type(ov.Type.f32).mean(list(card.mean)).scale(
-        list(card.std)
-    )
+    info.model().set_layout(ov.Layout(card.layout.name))
+    if card.input_type is InputType.FLOAT32:
+        info.preprocess().convert_element_type(ov.Type.f32).mean(list(card.mean)).scale(
+            list(card.std)
+        )
     for name in card.outputs:
         steps.output(name).tensor().set_element_type(ov.Type.f32)
     return steps.build()
@@ -262,6 +314,10 @@ def _executed_precision(compiled: Any) -> str:
     share = f"int8 ({heavy['int8']} of {heavy.total()} layers)"
     rest = sorted(set(heavy) - {"int8"}) or ["f32"]
     return f"{share}, rest {', '.join(rest)}"
+
+
+def _failed(error: Exception) -> str:
+    return f"openvino failed: {_last_line(error)}"
 
 
 def _last_line(error: Exception) -> str:

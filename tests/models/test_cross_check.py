@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgepipe.models.card import ModelCard
 from edgepipe.models.detector import Detector
-from edgepipe.models.engine import Engine
+from edgepipe.models.engine import AsyncEngine
 from edgepipe.models.load import load_engine
 
 ENGINES = ("openvino", "onnxruntime")
@@ -25,7 +25,7 @@ def precision(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def engines(nanodet: ModelCard, precision: str) -> Iterator[list[Engine]]:
+def engines(nanodet: ModelCard, precision: str) -> Iterator[list[AsyncEngine]]:
     """The default model in both engines."""
     loaded = [
         load_engine(nanodet, precision, name, requests=1, threads=1) for name in ENGINES
@@ -36,7 +36,7 @@ def engines(nanodet: ModelCard, precision: str) -> Iterator[list[Engine]]:
 
 
 def test_both_engines_score_real_frames_alike(
-    engines: list[Engine], precision: str, street: NDArray[np.uint8]
+    engines: list[AsyncEngine], precision: str, street: NDArray[np.uint8]
 ) -> None:
     one, other = (engine.infer(street)["scores"] for engine in engines)
     difference = np.abs(one - other)
@@ -45,7 +45,7 @@ def test_both_engines_score_real_frames_alike(
 
 
 def test_both_engines_find_the_same_objects(
-    engines: list[Engine], nanodet: ModelCard, street: NDArray[np.uint8]
+    engines: list[AsyncEngine], nanodet: ModelCard, street: NDArray[np.uint8]
 ) -> None:
     found = [
         Detector(

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgepipe.errors import EngineError, ModelError
+from edgepipe.models.batch import images_profile
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import Engine, EngineInfo, Outputs
 from edgepipe.models.load import ENGINES, LOADERS, load_engine
@@ -163,6 +164,7 @@ class Fake:
     ) -> None:
         self.info = EngineInfo(name, "1", "none", "int8", "int8", 1, 1, because)
         self.closed = False
+        self.profile = images_profile(card, 1)
         self._blind = blind
         self._shape = card.height // 8, card.width // 8
         self.opened.append(self)
@@ -175,6 +177,18 @@ class Fake:
         if not self._blind:
             scores[0] = images[0, ::8, ::8].reshape(-1, 3) / 255
         return {"scores": scores, "dist": np.ones((1, rows * columns, 4), np.float32)}
+
+    def submit(self, images: NDArray[np.uint8], request: int = 0) -> None:
+        """Loading begins nothing that it does not wait for."""
+        raise NotImplementedError
+
+    def wait(self, request: int = 0) -> Outputs:
+        """As submit."""
+        raise NotImplementedError
+
+    def cancel(self, request: int = 0) -> None:
+        """As submit."""
+        raise NotImplementedError
 
     def renew(self, request: int) -> None:
         """There is nothing to make anew."""
