@@ -1,0 +1,97 @@
+"""Running the FP32 network on images and watching how large its values are."""
+
+import copy
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import ModelError
+from edgepipe.models.card import ModelCard
+from edgepipe.models.quantise.histogram import Histogram
+from edgepipe.models.quantise.onnx_library import import_onnx
+
+onnx: Any = import_onnx()
+
+
+class Observer:
+    """Collects a histogram of each tensor of interest, image by image.
+
+    Args:
+        model: A prepared network.
+        tensors: Names of the tensors to look at.
+        card: How an image becomes the network's input.
+
+    Raises:
+        ModelError: onnxruntime cannot run the network.
+    """
+
+    def __init__(self, model: Any, tensors: Collection[str], card: ModelCard) -> None:
+        self._card = card
+        self._tensors = sorted(set(tensors))
+        self.histograms = {name: Histogram() for name in self._tensors}
+        self._session = _session(model, self._tensors, card)
+        self._computed = [name for name in self._tensors if name != card.input_name]
+
+    def look(self, image: NDArray[np.uint8]) -> None:
+        """Run one (height, width, 3) image in network colour order and count.
+
+        Raises:
+            ModelError: The network puts out NaN or infinity, or cannot run.
+        """
+        given = network_input(self._card, image)
+        try:
+            values = self._session.run(self._computed, {self._card.input_name: given})
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise ModelError(
+                f"model {self._card.name!r} cannot run for calibration: {error}"
+            ) from error
+        seen = dict(zip(self._computed, values, strict=True))
+        seen[self._card.input_name] = given
+        for name, histogram in self.histograms.items():
+            try:
+                histogram.add(seen[name])
+            except ValueError as error:
+                raise ModelError(f"calibration: tensor {name!r} has {error}") from error
+
+    def restore(self, histograms: Mapping[str, Histogram]) -> None:
+        """Go on from what was counted before.
+
+        Raises:
+            ValueError: These are other tensors.
+        """
+        if set(histograms) != set(self._tensors):
+            raise ValueError("histograms of other tensors")
+        self.histograms = dict(histograms)
+
+
+def network_input(card: ModelCard, image: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(1, 3, height, width) float32: what an engine makes of an image."""
+    mean, std = (np.array(x, np.float32) for x in (card.mean, card.std))
+    values = (image.astype(np.float32) - mean) / std
+    return np.ascontiguousarray(np.moveaxis(values, 2, 0)[np.newaxis])
+
+
+def _session(model: Any, tensors: list[str], card: ModelCard) -> Any:
+    """The network with the tensors as further outputs."""
+    ort: Any = import_module("onnxruntime")
+    watched = copy.deepcopy(model)
+    there = {output.name for output in watched.graph.output}
+    for name in tensors:
+        if name != card.input_name and name not in there:
+            watched.graph.output.append(onnx.ValueInfoProto(name=name))
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    # Fused nodes would swallow the tensors; the numbers are the same in FP32.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.intra_op_num_threads = 1
+    try:
+        return ort.InferenceSession(
+            watched.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's errors have no common base
+        raise ModelError(
+            f"model {card.name!r} cannot be run for calibration: {error}"
+        ) from error
