@@ -74,10 +74,11 @@ def _trace(
     starts: dict[int, int] = {}
     while name in makers and makers[name].op_type == "Slice":
         node = makers[name]
-        values = [constants.get(each) for each in node.input[1:]]
-        if len(values) != 4 or any(value is None for value in values):
+        given = [constants[each] for each in node.input[1:] if each in constants]
+        if len(given) != 4:
             return None
-        for start, end, axis, step in zip(*(v.tolist() for v in values if v is not None), strict=True):
+        columns = (np.atleast_1d(values).tolist() for values in given)
+        for start, end, axis, step in zip(*columns, strict=True):
             to_the_end = end >= 1 << 30
             if axis in starts or step != 2 or start not in (0, 1) or not to_the_end:
                 return None

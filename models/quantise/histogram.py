@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 BINS = 2048
-"""As TensorRT's calibrators use; a power of two, so that bins can be joined in pairs."""
+"""As TensorRT's calibrators have; even, so that bins can be joined in pairs."""
+LEAST_LIMIT = 2.0**-60
+"""Smaller values are as good as zero; with them sums in FP32 would leave its range."""
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class Histogram:
     def _grow(self, largest: float) -> None:
         """Make room for a value; a power of two is the limit, whatever came first."""
         if largest and not self.limit:
-            self.limit = float(2.0 ** np.ceil(np.log2(largest)))
+            self.limit = max(LEAST_LIMIT, float(2.0 ** np.ceil(np.log2(largest))))
         while largest > self.limit:
             pairs = self.counts.reshape(-1, 2).sum(axis=1)
             self.counts = np.concatenate([pairs, np.zeros(BINS // 2, np.int64)])
@@ -54,4 +56,4 @@ class Histogram:
     @property
     def centres(self) -> NDArray[np.float64]:
         """(BINS,) the middle of each bin."""
-        return (np.arange(BINS) + 0.5) * (self.limit / BINS)
+        return (np.arange(BINS, dtype=np.float64) + 0.5) * (self.limit / BINS)

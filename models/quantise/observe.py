@@ -42,19 +42,21 @@ class Observer:
             ModelError: The network puts out NaN or infinity, or cannot run.
         """
         given = network_input(self._card, image)
+        seen = {self._card.input_name: given} | self._compute(given)
+        for name, histogram in self.histograms.items():
+            _count(histogram, name, seen[name])
+
+    def _compute(self, given: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+        """The tensors of interest but for the input itself."""
+        if not self._computed:
+            return {}
         try:
             values = self._session.run(self._computed, {self._card.input_name: given})
         except Exception as error:  # onnxruntime's errors have no common base
             raise ModelError(
                 f"model {self._card.name!r} cannot run for calibration: {error}"
             ) from error
-        seen = dict(zip(self._computed, values, strict=True))
-        seen[self._card.input_name] = given
-        for name, histogram in self.histograms.items():
-            try:
-                histogram.add(seen[name])
-            except ValueError as error:
-                raise ModelError(f"calibration: tensor {name!r} has {error}") from error
+        return dict(zip(self._computed, values, strict=True))
 
     def restore(self, histograms: Mapping[str, Histogram]) -> None:
         """Go on from what was counted before.
@@ -65,6 +67,13 @@ class Observer:
         if set(histograms) != set(self._tensors):
             raise ValueError("histograms of other tensors")
         self.histograms = dict(histograms)
+
+
+def _count(histogram: Histogram, name: str, values: NDArray[np.float32]) -> None:
+    try:
+        histogram.add(values)
+    except ValueError as error:
+        raise ModelError(f"calibration: tensor {name!r} has {error}") from error
 
 
 def network_input(card: ModelCard, image: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -35,14 +35,18 @@ def prepare(source: Path) -> Any:
     try:
         model = onnx.load(str(source))
     except Exception as error:  # protobuf's own errors have no common base
-        raise ModelError(f"{source}: not an ONNX model: {_first_line(error)}") from error
+        raise ModelError(
+            f"{source}: not an ONNX model: {_first_line(error)}"
+        ) from error
     already = sum(node.op_type in QUANTISED for node in model.graph.node)
     if already:
         raise ModelError(
             f"{source}: is quantised already ({already} QuantizeLinear and"
             f" DequantizeLinear nodes): INT8 is made from the FP32 file"
         )
-    # First: onnxruntime would turn the pattern into another.
+    # Both first: onnxruntime refuses two nodes of one name, and would turn the slices
+    # into another pattern.
+    _name_nodes(model.graph)
     fold_focus(model.graph)
     model = _in_opset(_folded(model, source), source)
     _name_nodes(model.graph)

@@ -46,7 +46,8 @@ def mean_squared_error(histogram: Histogram) -> float:
     inside = np.concatenate([[0.0], np.cumsum(counts)])[candidates]
     rounding = inside * (ranges / STEPS) ** 2 / 12
     # Sum over the bins outside of count * (x - range)^2, from three running sums.
-    outside = [_tail(counts * histogram.centres**power)[candidates] for power in range(3)]
+    powers = [histogram.centres**power for power in range(3)]
+    outside = [_tail(counts * values)[candidates] for values in powers]
     clipping = outside[2] - 2 * ranges * outside[1] + ranges**2 * outside[0]
     return min(float(ranges[np.argmin(rounding + clipping)]), histogram.largest)
 
