@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.errors import ModelError
-from edgepipe.models.card import ModelCard
+from edgepipe.models.card import InputType, Layout, ModelCard
 from edgepipe.models.quantise.histogram import Histogram
 from edgepipe.models.quantise.onnx_library import import_onnx
 
@@ -76,11 +76,20 @@ def _count(histogram: Histogram, name: str, values: NDArray[np.float32]) -> None
         raise ModelError(f"calibration: tensor {name!r} has {error}") from error
 
 
-def network_input(card: ModelCard, image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(1, 3, height, width) float32: what an engine makes of an image."""
-    mean, std = (np.array(x, np.float32) for x in (card.mean, card.std))
-    values = (image.astype(np.float32) - mean) / std
-    return np.ascontiguousarray(np.moveaxis(values, 2, 0)[np.newaxis])
+def network_input(card: ModelCard, image: NDArray[np.uint8]) -> NDArray[Any]:
+    """What an engine makes of an image: the network's own input, a batch of one.
+
+    Shape and type are those of the card's ``input_shape`` and ``input_type``.
+    """
+    pixels = image if card.layout is Layout.NHWC else np.moveaxis(image, 2, 0)
+    if card.input_type is InputType.UINT8:
+        return np.ascontiguousarray(pixels[np.newaxis])
+    channels = (3,) if card.layout is Layout.NHWC else (3, 1, 1)
+    mean, std = (
+        np.array(x, np.float32).reshape(channels) for x in (card.mean, card.std)
+    )
+    values = (pixels.astype(np.float32) - mean) / std
+    return np.ascontiguousarray(values[np.newaxis])
 
 
 def _session(model: Any, tensors: list[str], card: ModelCard) -> Any:

@@ -28,8 +28,8 @@ def minmax(histogram: Histogram) -> float:
 
 def percentile(histogram: Histogram) -> float:
     """The bin's edge below which ``PERCENTILE`` of the values lie."""
-    below = np.cumsum(histogram.counts)
-    wanted = below[-1] * (PERCENTILE / 100)
+    below: NDArray[np.int64] = np.cumsum(histogram.counts)
+    wanted = float(below[-1]) * (PERCENTILE / 100)
     bins = int(np.searchsorted(below, wanted)) + 1
     return min(bins * histogram.limit / BINS, histogram.largest)
 

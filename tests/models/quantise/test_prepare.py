@@ -1,12 +1,12 @@
 """The network before it is quantised: the same numbers in a better form."""
 
 from collections.abc import Callable
+from importlib import import_module
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort  # type: ignore[import-untyped]
 import pytest
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
@@ -16,6 +16,7 @@ from edgepipe.models import zoo
 from edgepipe.models.quantise.prepare import prepare
 
 Build = Callable[..., Path]
+ort: Any = import_module("onnxruntime")  # it ships no types
 FAR = np.iinfo(np.int64).max
 CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,8 +38,9 @@ def test_a_table_is_not_used_when_anything_of_its_key_differs(
     path: Path, name: str
 ) -> None:
     before = path.read_bytes()
-    other = 101 if name == "images" else "d" * 64
-    table, why = reusable(path, replace(KEY, **{name: other}))
+    other: Any = 101 if name == "images" else "d" * 64
+    changed: Any = {name: other}
+    table, why = reusable(path, replace(KEY, **changed))
     assert table is None
     assert name.replace("_", " ") in why
     assert str(getattr(KEY, name))[:12] in why

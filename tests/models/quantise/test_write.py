@@ -1,10 +1,10 @@
 """The INT8 file: what is in it, and how far it is from FP32."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort  # type: ignore[import-untyped]
 import pytest
 from onnx import TensorProto, numpy_helper
 
@@ -15,6 +15,9 @@ from edgepipe.models.quantise.placement import Layer, layers_of, quantised
 from edgepipe.models.quantise.prepare import prepare
 from edgepipe.models.quantise.ranges import METHODS
 from edgepipe.models.quantise.write import write_int8
+
+
+ort: Any = import_module("onnxruntime")  # it ships no types
 
 
 @pytest.fixture
@@ -86,12 +89,10 @@ def test_int8_is_close_to_fp32_and_closer_with_a_scale_for_each_channel(
 ) -> None:
     truth = outputs(prepared, card, pictures[0])
     layers = layers_of(prepared)
+    ways: list[dict[str, Any]] = [{}, {"per_channel": False}, {"weight_bits": 7}]
+    written = [write_int8(prepared, layers, ranges, **how) for how in ways]
     each, one, seven = (
-        error(
-            truth,
-            outputs(write_int8(prepared, layers, ranges, **how), card, pictures[0]),
-        )
-        for how in ({}, {"per_channel": False}, {"weight_bits": 7})
+        error(truth, outputs(model, card, pictures[0])) for model in written
     )
     assert each < 0.02
     assert each < seven < 0.04
