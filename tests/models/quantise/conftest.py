@@ -31,10 +31,9 @@ def network(
     made = helper.make_tensor_value_info(output, TensorProto.FLOAT, [None] * 4)
     initializers = [numpy_helper.from_array(v, k) for k, v in weights.items()]
     graph = helper.make_graph(nodes, "g", [given], [made], initializers)
-    model = helper.make_model(
+    return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
     )
-    return model
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from edgepipe.models.quantise.prepare import prepare
 from edgepipe.models.quantise.ranges import METHODS
 from edgepipe.models.quantise.write import write_int8
 
-
 ort: Any = import_module("onnxruntime")  # it ships no types
 
 
