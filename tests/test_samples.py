@@ -12,7 +12,7 @@ from edgepipe.errors import InputError
 from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard
 from edgepipe.models.identity import preprocessing_sha256, sha256_of
-from edgepipe.samples import network_inputs
+from edgepipe.samples import frames_in, network_inputs, spread
 
 
 @pytest.fixture
@@ -71,3 +71,15 @@ def test_only_what_changes_the_input_changes_the_hash_of_preprocessing(
 def test_a_files_hash_is_that_of_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of(tmp_path / "a").startswith("ba7816bf8f01cfea")
+
+
+def test_frames_are_spread_over_recordings_and_each_gets_its_share(
+    card: ModelCard,
+) -> None:
+    long = "synthetic:?seed=3&width=320&height=192&frames=20"
+    short = "synthetic:?seed=4&width=320&height=192&frames=3"
+    assert (frames_in(long), frames_in(short)) == (20, 3)
+    taken = [sample.sequence for sample in spread(card, [long, short], 9)]
+    assert taken == [0, 5, 10, 15, 0, 1, 2]
+    with pytest.raises(ValueError, match="1 images of 2 recordings"):
+        next(spread(card, [long, short], 1))

@@ -30,6 +30,30 @@ def card_of(
     return found, warnings
 
 
+def card_named(text: str) -> tuple[ModelCard, Path]:
+    """The card that a command names, and where it lies.
+
+    Args:
+        text: Name of a shipped model, path of a card, or path of an ``.onnx`` file with
+            its card beside it.
+
+    Raises:
+        ConfigError: The card cannot be used.
+        ModelError: There is no such file, or no card beside it.
+    """
+    path = zoo.card_path(text) if text in zoo.names() else Path(text)
+    if not path.exists():
+        known = ", ".join(zoo.names())
+        raise ModelError(f"{text}: no such card or model (that ship: {known})")
+    if path.suffix == ".onnx":
+        path = path.with_suffix(".yaml")
+    if not path.exists():
+        raise ModelError(
+            f"{text}: has no model card; edgepipe model inspect {text} proposes one"
+        )
+    return read_card(path)[0], path
+
+
 def _card_path(name: str, card: str | None, where: str) -> Path:
     """Where the model's card lies: shipped, named, or beside the model."""
     if card is not None:

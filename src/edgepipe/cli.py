@@ -14,7 +14,7 @@ from edgepipe.commands.output import silence_stdout
 from edgepipe.commands.signals import Signals
 from edgepipe.errors import ConfigErrors, EdgepipeError, InUseError
 
-VERBS = ("run", "bench", "record", "replay", "doctor", "simulate", "config")
+VERBS = ("run", "bench", "record", "replay", "doctor", "simulate", "model", "config")
 """Each is a module of ``edgepipe.commands`` with ``add_to(subparsers)``."""
 
 PASSED, IN_USE, USAGE, CRASHED, SERVICE_USAGE = 0, 1, 2, 70, 78

@@ -4,7 +4,7 @@ Calibration and evaluation see exactly the input that a run would make: the same
 source, decoder and conversion.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
@@ -91,3 +91,39 @@ def _sample(frame: Frame) -> Sample:
 def _inside(card: ModelCard, width: int, height: int) -> tuple[int, int]:
     placed = letterbox_for(width, height, card.width, card.height, card.align)
     return placed.width, placed.height
+
+
+def spread(card: ModelCard, uris: Sequence[str], images: int) -> Iterator[Sample]:
+    """About so many frames, spread evenly over recordings, each getting its share.
+
+    Args:
+        card: Of the network.
+        uris: Recordings, one or more. Of a camera the first frames are taken.
+        images: How many at most, in all.
+
+    Yields:
+        One sample for each frame, recording by recording.
+
+    Raises:
+        InputError: A recording cannot be read.
+        ValueError: There are fewer images than recordings.
+    """
+    if not 0 < len(uris) <= images:
+        raise ValueError(f"{images} images of {len(uris)} recordings")
+    for number, uri in enumerate(uris):
+        share = (images + number) // len(uris)
+        every = max(1, frames_in(uri) // share)
+        yield from network_inputs(card, uri, every=every, limit=share)
+
+
+def frames_in(uri: str) -> int:
+    """How many frames a recording has, found without decoding any; 0 for a camera.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    with closing(open_source(uri)) as source:
+        if source.info.live:
+            return 0
+        arrivals = iter(source.next_arrival, None)
+        return sum(isinstance(arrival, Arrival) for arrival in arrivals)

@@ -4,7 +4,7 @@ import argparse
 import importlib
 from typing import Any
 
-ACTIONS: tuple[str, ...] = ()
+ACTIONS: tuple[str, ...] = ("calibrate",)
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 
 
