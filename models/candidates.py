@@ -84,7 +84,7 @@ def rows_reaching(scores: NDArray[np.float32], threshold: float) -> NDArray[np.i
         + start
         for start in range(0, len(scores), step)
     ]
-    return np.unique(np.concatenate(hits))
+    return np.unique(np.concatenate(hits)) if hits else np.empty(0, np.intp)
 
 
 def anchor_grid(

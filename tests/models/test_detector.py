@@ -9,31 +9,13 @@ from numpy.typing import NDArray
 from edgepipe.models.candidates import BadOutputError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.detector import Detector, Found
-from edgepipe.models.engine import EngineInfo, Outputs
+from edgepipe.models.engine import Outputs
 from edgepipe.models.load import load_engine
+
+from .scripted import Scripted
 
 MakeCard = Callable[..., ModelCard]
 IMAGES = np.zeros((2, 64, 96, 3), np.uint8)
-
-
-class Scripted:
-    """An engine that puts out what it was given."""
-
-    info = EngineInfo("scripted", "1", "none", "fp32", "f32", 1, 1, "a test")
-
-    def __init__(self, outputs: Outputs) -> None:
-        self.outputs = outputs
-
-    def infer(self, images: NDArray[np.uint8], request: int = 0) -> Outputs:
-        """The script."""
-        assert request == 0
-        return {name: array[: len(images)] for name, array in self.outputs.items()}
-
-    def renew(self, request: int) -> None:
-        """There is nothing to make anew."""
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 @pytest.fixture

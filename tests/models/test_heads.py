@@ -1,10 +1,8 @@
 """From raw output tensors to candidate boxes."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,31 +87,6 @@ def test_distances_run_from_the_cells_centre(make_card: MakeCard) -> None:
     outputs["dist"][0, 12 * 3 + 4] = [1, 2, 3, 4]
     found = build_head(card).decode(outputs, 0, 0.5)
     assert listed(found) == [(36 - 1, 28 - 2, 36 + 3, 28 + 4, 0.5, 1)]
-
-
-@pytest.mark.parametrize(
-    ("head", "name"),
-    [("yolov8", "yolov8_1x84x336.npy"), ("yolov5", "yolov5_1x1008x85.npy")],
-)
-def test_both_recorded_layouts_give_the_same_detections(
-    head: str, name: str, cases: Path, make_card: MakeCard
-) -> None:
-    expected = json.loads((cases / "C11/expected.json").read_text())
-    card = make_card(
-        head=head,
-        outputs=("out",),
-        height=128,
-        width=128,
-        class_names=tuple(map(str, range(80))),
-    )
-    decoder = build_head(card)
-    outputs = {"out": np.load(cases / "C11" / name)}
-    check_outputs(card, decoder, outputs)
-    found = listed(decoder.decode(outputs, 0, expected["conf"]))
-    wanted = [(*d["xyxy"], d["score"], d["cls"]) for d in expected["detections"]]
-    assert sorted(found) == [
-        pytest.approx(w, abs=expected["tolerance"]) for w in wanted
-    ]
 
 
 def test_a_yolov8_column_is_a_centre_a_size_and_class_scores(
