@@ -145,10 +145,11 @@ def build_classifier(card: ModelCard) -> ClassifierHead:
     Raises:
         ModelError: As :func:`build_head`, or it is a detector's.
     """
-    if card.head in DETECTORS:
-        known = ", ".join(sorted([*CLASSIFIERS, *KEYPOINTS]))
+    if card.head in DETECTORS or card.head in KEYPOINTS:
+        what = "a detector" if card.head in DETECTORS else "a keypoint model"
+        known = ", ".join(sorted(CLASSIFIERS))
         raise ModelError(
-            f"model {card.name!r} is a detector (head {card.head!r}), no classifier "
+            f"model {card.name!r} is {what} (head {card.head!r}), no classifier "
             f"(their heads: {known})"
         )
     return _build(card, CLASSIFIERS)

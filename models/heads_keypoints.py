@@ -25,13 +25,18 @@ class Points:
     """The keypoints of each image of a batch."""
 
     xy: NDArray[np.float32]
-    """(n, keypoints, 2) in pixels of the network's input."""
+    """(n, keypoints, 2) in pixels of the network's input; the caller's own memory."""
     score: NDArray[np.float32] | None
     """(n, keypoints) in 0..1; None where the network gives none."""
 
 
 class KeypointHead(Reader, Protocol):
     """Reads the keypoints of a batch."""
+
+    @property
+    def scores(self) -> bool:
+        """Whether keypoints have scores."""
+        ...
 
     def points(self, outputs: Outputs) -> Points:
         """Every keypoint of every image.
@@ -52,11 +57,12 @@ class RegressedHead:
         (self._output,) = card.outputs
         options = card.head_options
         self._format = options.keypoints or "xy"
-        self._scores = ScoreRule(options)
+        self._rule = ScoreRule(options)
         self._points = len(card.class_names)
         sides = (card.width, card.height) if options.normalized else (1, 1)
         self._scale = np.array(sides, np.float32)
         self._values = len(self._format)
+        self.scores = self._format.endswith("s")
         self.shapes: tuple[Shape, ...] = (None,)
 
     def classes_in(self, shape: tuple[int, ...]) -> int:
@@ -80,8 +86,8 @@ class RegressedHead:
         values = output.reshape(len(output), self._points, self._values)
         order = [1, 0] if self._format.startswith("y") else [0, 1]
         score = None
-        if self._format.endswith("s"):
-            score = self._scores.shares(values[..., 2].copy())
+        if self.scores:
+            score = self._rule.shares(values[..., 2].copy())
         with np.errstate(over="ignore"):
             xy = np.asarray(values[..., order] * self._scale, np.float32)
         return Points(finite_points(xy, self._output), score)
@@ -94,9 +100,11 @@ class HeatmapHead:
     the authors of these networks do (Xiao et al., 2018).
     """
 
+    scores = True
+
     def __init__(self, card: ModelCard) -> None:
         (self._output,) = card.outputs
-        self._scores = ScoreRule(card.head_options)
+        self._rule = ScoreRule(card.head_options)
         self._size = np.array([card.width, card.height], np.float32)
         self.shapes: tuple[Shape, ...] = ((len(card.class_names), None, None),)
 
@@ -116,7 +124,7 @@ class HeatmapHead:
         cell[..., 1] += _quarter(maps, y, x, rows, axis=0)
         sides = self._size / np.array([columns, rows], np.float32)
         xy = np.asarray(cell * sides, np.float32)
-        return Points(xy, self._scores.shares(flat.max(axis=2)))
+        return Points(xy, self._rule.shares(flat.max(axis=2)))
 
 
 def _quarter(
@@ -151,6 +159,8 @@ class AnchoredHead:
             or another number of outputs.
     """
 
+    scores = True
+
     def __init__(self, card: ModelCard) -> None:
         options = card.head_options
         strides, each = options.strides or (), options.anchors_per_cell or ()
@@ -170,7 +180,7 @@ class AnchoredHead:
                 f"level), the card names {len(card.outputs)}"
             )
         self._names, self._offset_names = card.outputs[:half], card.outputs[half:]
-        self._scores = ScoreRule(options, "sigmoid")
+        self._rule = ScoreRule(options, "sigmoid")
         self._points = len(card.class_names)
         sizes = [len(level) for level in levels] if half > 1 else [len(self._centres)]
         columns = 4 + 2 * self._points
@@ -192,7 +202,7 @@ class AnchoredHead:
         images, best = np.arange(len(scores)), scores[..., 0].argmax(axis=1)
         moved = offsets[images, best, 4:].reshape(len(images), self._points, 2)
         xy = moved + self._centres[best, np.newaxis]
-        score = self._scores.shares(scores[images, best])
+        score = self._rule.shares(scores[images, best])
         return Points(xy, np.repeat(score, self._points, axis=1))
 
 

@@ -34,6 +34,21 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
+class Keypoints:
+    """Where a second network sees the parts of each object that was found."""
+
+    name: str
+    """Of the network, as the configuration calls it."""
+    labels: Sequence[str]
+    """What the k keypoints are called; shared, not to be changed."""
+    xy: NDArray[np.float32]
+    """(n, k, 2) in pixels of the captured image; NaN where it was not asked or has
+    found nothing."""
+    score: NDArray[np.float32] | None
+    """(n, k) in 0..1; None if the network gives none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Detections:
     """Boxes with scores, classes and (after tracking) identities.
 
@@ -52,6 +67,8 @@ class Detections:
     """How many more there were, cut by ``max_detections`` after NMS."""
     attributes: tuple[Attribute, ...] = ()
     """What second networks say of the objects, each with arrays of length n."""
+    keypoints: tuple[Keypoints, ...] = ()
+    """Where second networks see the parts of the objects, likewise."""
 
     def __post_init__(self) -> None:
         """Check that the shapes agree."""
@@ -65,6 +82,11 @@ class Detections:
         for each in self.attributes:
             if not each.class_id.shape == each.score.shape == (n,):
                 raise ValueError(f"attribute {each.name}: expected shape ({n},)")
+        for one in self.keypoints:
+            k = len(one.labels)
+            scored = one.score is None or one.score.shape == (n, k)
+            if one.xy.shape != (n, k, 2) or not scored:
+                raise ValueError(f"keypoints {one.name}: expected shape ({n}, {k}, 2)")
 
     def __len__(self) -> int:
         return len(self.xyxy)
@@ -99,3 +121,7 @@ class Detections:
     def described(self, attribute: Attribute) -> "Detections":
         """The same detections with one more attribute."""
         return replace(self, attributes=(*self.attributes, attribute))
+
+    def pointed(self, keypoints: Keypoints) -> "Detections":
+        """The same detections with the keypoints of one more network."""
+        return replace(self, keypoints=(*self.keypoints, keypoints))

@@ -2,12 +2,21 @@
 
 from dataclasses import replace
 from math import ceil, floor
+from typing import NamedTuple
 
 from edgepipe.pipeline.frame import Picture
 from edgepipe.stages.planes import CHROMA_STEPS
 
 
-def crop(picture: Picture, xyxy: tuple[float, float, float, float]) -> Picture | None:
+class Part(NamedTuple):
+    """A part of a picture, and where its first pixel lies in the whole."""
+
+    picture: Picture
+    left: int
+    top: int
+
+
+def crop(picture: Picture, xyxy: tuple[float, float, float, float]) -> Part | None:
     """The part of a picture inside a box; None if nothing of it is.
 
     Args:
@@ -36,12 +45,13 @@ def crop(picture: Picture, xyxy: tuple[float, float, float, float]) -> Picture |
         first[rows, columns],
         *(plane[chroma_rows, chroma_columns] for plane in chroma),
     )
-    return replace(picture, planes=planes, width=right - left, height=bottom - top)
+    part = replace(picture, planes=planes, width=right - left, height=bottom - top)
+    return Part(part, left, top)
 
 
 def _from_reduced(
     picture: Picture, xyxy: tuple[float, float, float, float], scale: int
-) -> Picture | None:
+) -> Part | None:
     """The same where each pixel of the only plane is ``scale`` x ``scale`` ones."""
     plane = picture.planes[0]
     small = replace(picture, width=plane.shape[1], height=plane.shape[0])
@@ -49,4 +59,6 @@ def _from_reduced(
     part = crop(small, (x1, y1, x2, y2))
     if part is None:
         return None
-    return replace(part, width=part.width * scale, height=part.height * scale)
+    width, height = part.picture.width * scale, part.picture.height * scale
+    whole = replace(part.picture, width=width, height=height)
+    return Part(whole, part.left * scale, part.top * scale)

@@ -54,10 +54,10 @@ def annotate(
 ) -> None:
     """Draw on a BGR image (height, width, 3), in place.
 
-    Each box carries track id, label and score, in the colour of its track; the best
-    detections lie on top, :data:`MAX_DRAWN` of them are drawn. Detections whose
-    coordinates are not finite are left out. ``caption`` stands in the bottom left
-    corner, where few labels are.
+    Each box carries track id, label and score, and a dot for each keypoint, in the
+    colour of its track; the best detections lie on top, :data:`MAX_DRAWN` of them are
+    drawn. Detections whose coordinates are not finite are left out. ``caption`` stands
+    in the bottom left corner, where few labels are.
     """
     thickness = max(1, round(min(image.shape[:2]) / _SHORT_SIDE))
     if detections is not None:
@@ -92,7 +92,20 @@ def _draw_one(
     text = " ".join(
         [f"{number}{label} {detections.score[k]:.2f}", *(s for s in said if s)]
     )
+    for points in detections.keypoints:
+        _draw_points(image, points.xy[k], color, thickness)
     write(image, text, (x1 - thickness, y1), color, thickness, above=True)
+
+
+def _draw_points(
+    image: NDArray[np.uint8], xy: NDArray[np.float32], color: Color, thickness: int
+) -> None:
+    """A dot on each point (n, 2) inside the image."""
+    height, width = image.shape[:2]
+    inside = ((xy >= 0) & (xy < (width, height))).all(axis=1)
+    for x, y in xy[inside].astype(int).tolist():
+        cv2.circle(image, (x, y), 2 * thickness, _BLACK, -1)
+        cv2.circle(image, (x, y), 2 * thickness - 1, color, -1)
 
 
 def write(

@@ -24,6 +24,15 @@ def cases() -> Path:
 
 
 @pytest.fixture(scope="session")
+def foreign_models(cases: Path) -> Path:
+    """The folder of networks that others trained, which is not part of the project."""
+    folder = cases.parent / "assets/models"
+    if not folder.is_dir():
+        pytest.skip("no trained networks lie beside the recorded failures")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def colour_model() -> ColourModel:
     """Writes a classifier that can be checked by eye."""
     return ColourModel()

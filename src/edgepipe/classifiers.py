@@ -10,10 +10,13 @@ from edgepipe.errors import ConfigError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.classifier import Classifier
 from edgepipe.models.engine import Engine
+from edgepipe.models.heads import KEYPOINTS
+from edgepipe.models.keypoints import KeypointFinder
 from edgepipe.models.load import load_engine
 from edgepipe.models.profile import warm_up
 from edgepipe.networks import INFERENCE_THREADS
-from edgepipe.stages.classify import Classify
+from edgepipe.stages.classify import Classify, FindKeypoints
+from edgepipe.stages.crops import Crops
 
 MOST_BATCH = 16
 """Most objects that go through a second network in one call."""
@@ -28,7 +31,7 @@ class Classifiers:
         slots: Frames that are worked on at once.
 
     Raises:
-        EdgepipeError: One cannot be loaded, is no classifier, or asks for a class that
+        EdgepipeError: One cannot be loaded, is no second one, or asks for a class that
             the detector does not know.
     """
 
@@ -40,7 +43,7 @@ class Classifiers:
         slots: int,
     ) -> None:
         self.warnings: list[str] = []
-        self.stages: dict[str, Classify] = {}
+        self.stages: dict[str, Classify | FindKeypoints] = {}
         """By name; shared by all streams."""
         self._loaded: dict[str, tuple[ModelCard, Engine, int]] = {}
         self._closers = ExitStack()
@@ -72,16 +75,15 @@ class Classifiers:
         )
         self._closers.callback(engine.close)
         self._loaded[config.name] = card, engine, batch
-        self.stages[config.name] = Classify(
-            Classifier(card, engine),
+        crops = Crops(
             card,
-            config.name,
             classes=classes,
             max_crops=config.max_crops,
             batch=batch,
             min_side=config.min_side,
             margin=config.margin,
         )
+        self.stages[config.name] = _stage(card, engine, crops, config.name)
 
     def warm_up(self) -> None:
         """Run everything a few times on a drawn image."""
@@ -108,6 +110,17 @@ class Classifiers:
     def close(self) -> None:
         """Release the engines; calling it again does nothing."""
         self._closers.close()
+
+
+def _stage(
+    card: ModelCard, engine: Engine, crops: Crops, name: str
+) -> Classify | FindKeypoints:
+    """What the card's head is for."""
+    if card.head in KEYPOINTS:
+        return FindKeypoints(
+            KeypointFinder(card, engine), crops, card.class_names, name
+        )
+    return Classify(Classifier(card, engine), crops, card.class_names, name)
 
 
 def _classes(

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
 
-from edgepipe.pipeline.detections import UNTRACKED, Detections
+from edgepipe.pipeline.detections import UNTRACKED, Detections, Keypoints
 from edgepipe.pipeline.frame import Frame
 from edgepipe.scheduler.fates import Fate
 from edgepipe.stages.sinks.per_stream import PerStream
@@ -23,7 +24,8 @@ class JsonlSink:
     that the network saw last), ``truncated`` and ``objects``, each with ``track_id``
     (null without), ``class_id``, ``label`` (null for a class without a name),
     ``score`` and ``xyxy`` in pixels of the captured image, and, where second networks
-    have looked at it, ``attributes``: by name the ``label`` and its ``score``. Objects
+    have looked at it, ``attributes``: by name the ``label`` and its ``score``, and
+    ``keypoints``: by name those found, each as ``[x, y]`` or ``[x, y, score]``. Objects
     with numbers that are not finite are left out: JSON has none.
 
     Raises:
@@ -87,18 +89,32 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def _descriptions(found: Detections, rows: Sequence[int]) -> list[str]:
-    """What goes behind each object: its attributes, or nothing."""
-    if not found.attributes:
-        return [""] * len(rows)
-    texts: list[str] = []
-    for row in rows:
-        said = {
-            each.name: {"label": label, "score": round(float(each.score[row]), 4)}
-            for each in found.attributes
-            if (label := each.label(row)) is not None
-        }
-        texts.append(f',"attributes":{_encode(said)}')
+    """What goes behind each object: its attributes and keypoints, or nothing."""
+    texts = [""] * len(rows)
+    for place, row in enumerate(rows):
+        if found.attributes:
+            said = {
+                each.name: {"label": label, "score": round(float(each.score[row]), 4)}
+                for each in found.attributes
+                if (label := each.label(row)) is not None
+            }
+            texts[place] += f',"attributes":{_encode(said)}'
+        if found.keypoints:
+            points = {each.name: _points(each, row) for each in found.keypoints}
+            texts[place] += f',"keypoints":{_encode(points)}'
     return texts
+
+
+def _points(keypoints: Keypoints, row: int) -> dict[str, list[float]]:
+    """The keypoints of one object that were found, by name."""
+    found: dict[str, list[float]] = {}
+    for index, label in enumerate(keypoints.labels):
+        x, y = keypoints.xy[row, index].tolist()
+        if isfinite(x) and isfinite(y):
+            found[label] = [round(x, 2), round(y, 2)]
+            if keypoints.score is not None:
+                found[label].append(round(float(keypoints.score[row, index]), 4))
+    return found
 
 
 def _facts(frame: Frame, now_ns: int) -> dict[str, str | int | float | None]:

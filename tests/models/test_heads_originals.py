@@ -7,6 +7,7 @@ in Python's own arithmetic.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import exp
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from edgepipe.models.card import ModelCard
+from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.head_options import HeadOptions
 from edgepipe.models.heads import build_head, check_outputs
+from edgepipe.models.load import load_engine
 
 from .conftest import PLAIN
 
@@ -343,3 +345,46 @@ def test_postprocessed(data: st.DataObject, first: bool, there: int | None) -> N
     background = "first" if first else None
     card = a_card("postprocessed", *outputs, background=background)
     same(card, outputs, original())
+
+
+def test_a_real_yolox_sees_what_the_original_sees(
+    foreign_models: Path, street: NDArray[np.uint8]
+) -> None:
+    names = (foreign_models / "coco80.txt").read_text().split("\n")[:80]
+    model = foreign_models / "yolox_nano.onnx"
+    card = replace(
+        PLAIN,
+        files=(ModelFile("fp32", model, None),),
+        head="yolox",
+        outputs=("output",),
+        height=416,
+        width=416,
+        class_names=tuple(names),
+    )
+    engine = load_engine(card, "fp32", "onnxruntime", requests=1, threads=1)
+    images = np.full((len(street), 416, 416, 3), 114, np.uint8)
+    images[:, :320] = street
+    raw = {name: array.copy() for name, array in engine.infer(images).items()}
+    engine.close()
+    grid = [
+        (column, row, stride)
+        for stride in (8, 16, 32)
+        for row in range(416 // stride)
+        for column in range(416 // stride)
+    ]
+    seen: set[str] = set()
+    for index, output in enumerate(raw["output"].tolist()):
+        expected: list[Row] = []
+        for row, (column, line, stride) in zip(output, grid, strict=True):
+            score, class_id = best([row[4] * value for value in row[5:]])
+            if score >= 0.3:
+                x, y = (row[0] + column) * stride, (row[1] + line) * stride
+                box = centred(x, y, exp(row[2]) * stride, exp(row[3]) * stride)
+                expected.append((*box, score, class_id))
+        found = build_head(card).decode(raw, index, 0.3)
+        assert found.class_id.tolist() == [row[5] for row in expected]
+        assert found.score == pytest.approx([row[4] for row in expected])
+        wanted = np.array([row[:4] for row in expected]).reshape(-1, 4)
+        np.testing.assert_allclose(found.xyxy, wanted, rtol=1e-5, atol=1e-3)
+        seen |= {names[class_id] for class_id in found.class_id.tolist()}
+    assert {"bicycle", "car"} <= seen

@@ -18,6 +18,7 @@ from edgepipe.pipeline.frame import Frame, Picture, PixelFormat
 from edgepipe.pipeline.stage import FrameError
 from edgepipe.scheduler.fates import Reason
 from edgepipe.stages.classify import Classify
+from edgepipe.stages.crops import Crops
 
 if TYPE_CHECKING:
     from tests.colour_model import ColourModel
@@ -65,8 +66,8 @@ def said(frame: Frame) -> list[str | None]:
 
 
 def stage(card: ModelCard, engine: Engine, **options: object) -> Classify:
-    options = {"batch": 4, **options}
-    return Classify(Classifier(card, engine), card, "colour", **options)  # type: ignore[arg-type]
+    crops = Crops(card, **{"batch": 4, **options})  # type: ignore[arg-type]
+    return Classify(Classifier(card, engine), crops, card.class_names, "colour")
 
 
 def test_each_object_gets_what_its_part_of_the_picture_shows(

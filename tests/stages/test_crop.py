@@ -47,15 +47,17 @@ def test_every_pixel_of_a_box_is_there_and_is_the_same(
 ) -> None:
     picture = make(format_, *size)
     width, height = size
-    part = crop(picture, (x1, y1, x2, y2))
+    found = crop(picture, (x1, y1, x2, y2))
     left, top = max(0, int(np.floor(x1))), max(0, int(np.floor(y1)))
     right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
     if left >= right or top >= bottom:
-        assert part is None
+        assert found is None
         return
-    assert part is not None
+    assert found is not None
+    part = found.picture
     across, down = CHROMA_STEPS.get(format_, (1, 1))
     left, top = left // across * across, top // down * down
+    assert (found.left, found.top) == (left, top)
     assert (part.width, part.height) == (right - left, bottom - top)
     assert np.shares_memory(part.planes[0], picture.planes[0])
     np.testing.assert_array_equal(
@@ -90,7 +92,7 @@ def test_colours_stay_with_their_pixels(
         )
     part = crop(picture, (8, 6, 8 + width, 6 + height))
     assert part is not None
-    image = to_bgr(part)
+    image = to_bgr(part.picture)
     assert image.shape == (height, width, 3)
     assert (image == image[0, 0]).all()
     blue, green, red = image[0, 0].tolist()
@@ -100,8 +102,10 @@ def test_colours_stay_with_their_pixels(
 def test_a_part_of_a_jpeg_that_was_decoded_smaller_is_where_it_was_captured() -> None:
     plane = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
     picture = Picture(PixelFormat.BGR, (plane,), 32, 24)
-    part = crop(picture, (9, 4, 17, 15.5))
-    assert part is not None
+    found = crop(picture, (9, 4, 17, 15.5))
+    assert found is not None
+    part = found.picture
+    assert (found.left, found.top) == (8, 4)
     assert (part.width, part.height) == (12, 12)
     np.testing.assert_array_equal(part.planes[0], plane[1:4, 2:5])
     assert crop(picture, (40, 0, 50, 9)) is None
