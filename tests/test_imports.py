@@ -17,7 +17,7 @@ HOMES = {
     "av": {"stages"},
     "cv2": {"stages"},
     "mcap": {"stages"},
-    "onnx": set[str](),
+    "onnx": {"models"},
     "onnxruntime": {"models"},
     "openvino": {"models"},
     "pyarrow": {"telemetry"},

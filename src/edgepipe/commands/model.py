@@ -4,7 +4,10 @@ import argparse
 import importlib
 from typing import Any
 
-ACTIONS: tuple[str, ...] = ("calibrate",)
+ACTIONS: tuple[str, ...] = (
+    "inspect",
+    "calibrate",
+)
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 
 

@@ -1,0 +1,133 @@
+"""Which head is seen in a network, and which is only possible."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from edgepipe.models.inspect.answers import Answers
+from edgepipe.models.inspect.examine import examine
+from edgepipe.models.inspect.verdict import Verdict
+from tests.models.inspect.networks import Net, cells_apart, yolov5, yolov8, yolox
+
+CELLS = 256 + 64 + 16
+Build = Callable[[Net], str]
+
+
+def verdict(path: Path, **answers: object) -> Verdict:
+    return examine(path, Answers(**answers)).verdict  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Callable[[Build], Verdict]:
+    """What is made of a network with one output."""
+
+    def look(build: Build) -> Verdict:
+        net = Net()
+        return verdict(net.save(tmp_path / "m.onnx", [build(net)]))
+
+    return look
+
+
+Look = Callable[[Build], Verdict]
+
+
+@pytest.mark.parametrize(
+    ("build", "head", "classes", "options"),
+    [
+        (partial(yolov8, classes=7), "yolov8", 7, {}),
+        (partial(yolov8, classes=1), "yolov8", 1, {}),
+        (partial(yolov8, classes=7, sigmoid=False), "yolov8", 7, {"scores": "sigmoid"}),
+        (partial(yolov8, classes=7, shares=True), "yolov8", 7, {"normalized": True}),
+        (partial(yolox, classes=7, decoded=False), "yolox", 7, {}),
+        (partial(yolox, classes=7, decoded=True), "yolox", 7, {"decoded": True}),
+        (
+            partial(yolox, classes=7, decoded=False, sigmoid=False),
+            "yolox",
+            7,
+            {"scores": "sigmoid"},
+        ),
+        (partial(yolov5, classes=7), "yolov5", 7, {}),
+    ],
+)
+def test_a_head_is_known_by_what_made_its_columns(
+    build: Build, head: str, classes: int, options: dict[str, object], seen: Look
+) -> None:
+    found = seen(build).certain
+    assert found is not None
+    assert (found.head, found.classes, dict(found.options)) == (head, classes, options)
+    assert not found.asked
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (partial(yolov8, classes=7, rows_first=True), "rows first: no head reads that"),
+        (partial(yolov8, classes=7, extra=32), "masks, keypoints or angles"),
+        (partial(yolov5, classes=7, decoded=False), "not decoded"),
+        (partial(Net.conv, x="images", channels=3, out=9, stride=4), "is a map"),
+    ],
+)
+def test_what_no_head_reads_is_said(build: Build, words: str, seen: Look) -> None:
+    found = seen(build)
+    assert found.certain is None
+    assert any(words in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("shape", "possible"),
+    [
+        ((1, 84, CELLS), {"yolov8": 80}),
+        ((1, CELLS, 85), {"yolox": 80}),
+        ((1, 3 * CELLS, 85), {"yolov5": 80}),
+        ((1, 300, 6), {"end-to-end": None}),
+        ((1, 1000), {"classifier": 1000}),
+    ],
+)
+def test_a_shape_alone_is_asked_about_and_never_decided(
+    shape: tuple[int, ...], possible: dict[str, int | None], tmp_path: Path
+) -> None:
+    net = Net()
+    y = net.op("ReduceMean", "images", keepdims=1)
+    many = net.shaped(y, *[1] * len(shape))
+    wide = net.op("Mul", many, net.f32(np.zeros(shape)))
+    found = verdict(net.save(tmp_path / "m.onnx", [wide]))
+    assert found.certain is None
+    assert {each.head: each.classes for each in found.readings} == possible
+
+
+def test_scores_and_bins_of_distances_are_a_nanodet(tmp_path: Path) -> None:
+    net = Net()
+    scores, bins = cells_apart(net, [7, 44], [["Sigmoid"], []])
+    found = verdict(net.save(tmp_path / "m.onnx", [bins, scores])).certain
+    assert found is not None
+    assert (found.head, found.outputs, found.classes) == ("nanodet", (scores, bins), 7)
+
+
+def test_boxes_scores_and_labels_are_told_apart_by_type_not_by_place(
+    tmp_path: Path,
+) -> None:
+    net = Net()
+    boxes, scores = cells_apart(net, [4, 7], [["Relu"], ["Sigmoid"]])
+    best = net.op("ReduceMax", scores, axes=[2], keepdims=0)
+    label = net.op("ArgMax", scores, axis=2, keepdims=0)
+    kinds = [TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT]
+    path = net.save(tmp_path / "m.onnx", [label, boxes, best], types=kinds)
+    found = verdict(path).certain
+    assert found is not None
+    assert (found.head, found.outputs) == ("postprocessed", (best, boxes, label))
+
+
+def test_of_a_head_and_masks_the_user_says_which_counts(tmp_path: Path) -> None:
+    net = Net()
+    boxes, masks = yolov8(net, 7), net.conv("images", 3, 32, 4)
+    path = net.save(tmp_path / "m.onnx", [boxes, masks])
+    asked = verdict(path)
+    assert asked.certain is None
+    assert [each.outputs for each in asked.readings] == [(boxes,)]
+    told = verdict(path, outputs=(boxes,)).certain
+    assert told is not None
+    assert told.head == "yolov8"
