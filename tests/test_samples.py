@@ -81,5 +81,7 @@ def test_frames_are_spread_over_recordings_and_each_gets_its_share(
     assert (frames_in(long), frames_in(short)) == (20, 3)
     taken = [sample.sequence for sample in spread(card, [long, short], 9)]
     assert taken == [0, 5, 10, 15, 0, 1, 2]
+    others = [s.sequence for s in spread(card, [long, short], 9, between=True)]
+    assert others == [2, 7, 12, 17, 0, 1, 2]
     with pytest.raises(ValueError, match="1 images of 2 recordings"):
         next(spread(card, [long, short], 1))

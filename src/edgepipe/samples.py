@@ -38,14 +38,20 @@ class Sample(NamedTuple):
 
 
 def network_inputs(
-    card: ModelCard, uri: str, *, every: int = 1, limit: int | None = None
+    card: ModelCard,
+    uri: str,
+    *,
+    every: int = 1,
+    first: int = 0,
+    limit: int | None = None,
 ) -> Iterator[Sample]:
     """The frames of a recording as network input, damaged ones left out.
 
     Args:
         card: Of the network.
         uri: A recording: anything that ``run`` reads.
-        every: Only each so-many-th frame is looked at, from the first on.
+        every: Only each so-many-th frame is looked at.
+        first: Number of the first of these.
         limit: Most frames that are given; None: all.
 
     Yields:
@@ -67,7 +73,7 @@ def network_inputs(
         )
         given = 0
         while given != limit and (arrival := source.next_arrival()) is not None:
-            if not isinstance(arrival, Arrival) or arrival.index % every:
+            if not isinstance(arrival, Arrival) or not _wanted(arrival, first, every):
                 continue
             frame = Frame("samples", arrival.index, 0, _NO_HURRY_NS, arrival.pts_ns)
             try:
@@ -76,6 +82,10 @@ def network_inputs(
                 continue
             given += 1
             yield sample
+
+
+def _wanted(arrival: Arrival, first: int, every: int) -> bool:
+    return arrival.index >= first and (arrival.index - first) % every == 0
 
 
 def _sample(frame: Frame) -> Sample:
@@ -93,13 +103,17 @@ def _inside(card: ModelCard, width: int, height: int) -> tuple[int, int]:
     return placed.width, placed.height
 
 
-def spread(card: ModelCard, uris: Sequence[str], images: int) -> Iterator[Sample]:
+def spread(
+    card: ModelCard, uris: Sequence[str], images: int, *, between: bool = False
+) -> Iterator[Sample]:
     """About so many frames, spread evenly over recordings, each getting its share.
 
     Args:
         card: Of the network.
         uris: Recordings, one or more. Of a camera the first frames are taken.
         images: How many at most, in all.
+        between: Begin half a step later: of a recording that is long enough these are
+            other frames than without.
 
     Yields:
         One sample for each frame, recording by recording.
@@ -113,7 +127,8 @@ def spread(card: ModelCard, uris: Sequence[str], images: int) -> Iterator[Sample
     for number, uri in enumerate(uris):
         share = (images + number) // len(uris)
         every = max(1, frames_in(uri) // share)
-        yield from network_inputs(card, uri, every=every, limit=share)
+        first = every // 2 if between else 0
+        yield from network_inputs(card, uri, every=every, first=first, limit=share)
 
 
 def frames_in(uri: str) -> int:

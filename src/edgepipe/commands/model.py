@@ -7,7 +7,12 @@ from typing import Any
 ACTIONS: tuple[str, ...] = (
     "inspect",
     "calibrate",
+    "sensitivity",
 )
+    "inspect",
+    "calibrate",
+)
+ACTIONS: tuple[str, ...] = ("calibrate", "sensitivity")
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 
 
