@@ -9,10 +9,6 @@ ACTIONS: tuple[str, ...] = (
     "calibrate",
     "sensitivity",
 )
-    "inspect",
-    "calibrate",
-)
-ACTIONS: tuple[str, ...] = ("calibrate", "sensitivity")
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 
 
