@@ -280,8 +280,8 @@ class ModelConfig(Section):
 
     path: Annotated[str, text()] = Field(
         default="nanodet-g",
-        description="Name of a model that ships with edgepipe, or the path of an"
-        " `.onnx` file.",
+        description="Name of a model that ships with edgepipe, or the path of its card"
+        " or of an `.onnx` file.",
     )
     precision: Annotated[Precision, choice(get_args(Precision))] = Field(
         default="int8", description="Which of the model's files is run."

@@ -308,7 +308,7 @@ def model_of(folder: Path, head: str) -> Path:
     ("model", "message"),
     [
         ("missing.onnx", "no such file"),
-        ("nanodet-h", "neither an .onnx file nor one of nanodet-g, scene-tiny"),
+        ("nanodet-h", "nor one of nanodet-g, scene-tiny"),
         ("lonely.onnx", "has no model card"),
         ("odd.onnx", "hydra"),
         ("text.onnx", "text.onnx"),

@@ -230,3 +230,14 @@ def test_a_users_mistake_is_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_a_run_may_name_the_card_itself(folder: Path) -> None:
+    config = folder / "run.yaml"
+    config.write_text(
+        "version: 1\n"
+        f"streams: [{{id: yard, source: {{uri: '{SCENES}', pace: fast}}}}]\n"
+        f"model: {{path: {folder / 'scene.yaml'}, precision: fp32}}\n"
+        f"telemetry: {{dir: {folder / 'runs'}}}\n"
+    )
+    assert cli.main(["run", str(config)]) == 0

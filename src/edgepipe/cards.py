@@ -8,13 +8,16 @@ from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard
 
 
+CARD_SUFFIXES = (".yaml", ".yml")
+
+
 def card_of(
     path: str, card: str | None, precision: str, where: str
 ) -> tuple[ModelCard, tuple[str, ...]]:
     """The card of a model, and what is odd about it.
 
     Args:
-        path: Name of a shipped model or path of an ``.onnx`` file.
+        path: Name of a shipped model, or path of a card or of an ``.onnx`` file.
         card: Path of its card; None: shipped with it, or beside it.
         precision: Which of the card's files the path must be.
         where: Place of the model in the configuration, for messages.
@@ -61,10 +64,15 @@ def _card_path(name: str, card: str | None, where: str) -> Path:
     if name in zoo.names():
         return zoo.card_path(name)
     path = Path(name)
+    if path.suffix in CARD_SUFFIXES:
+        return path
     if path.suffix != ".onnx":
         known = ", ".join(zoo.names())
         raise ConfigError(
-            "", f"{where}.path", f"{name!r} is neither an .onnx file nor one of {known}"
+            "",
+            f"{where}.path",
+            f"{name!r} is neither an .onnx file, nor a model card (.yaml), nor one of"
+            f" {known}",
         )
     if not path.exists():
         raise ModelError(f"{path}: no such file")
