@@ -82,8 +82,12 @@ def _with_options(chosen: Chosen, answers: Answers) -> Chosen:
         chosen,
         given=given,
         options={k: v for k, v in chosen.options.items() if k not in given},
-        asked={k: v for k, v in chosen.asked.items() if k not in given},
+        asked={k: v for k, v in chosen.asked.items() if not _answered(k, given)},
     )
+
+
+def _answered(key: str, given: Mapping[str, object]) -> bool:
+    return key in given or f"{key}_file" in given
 
 
 def _named(found: Examination, answers: Answers, head: str) -> Chosen:

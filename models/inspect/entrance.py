@@ -55,12 +55,12 @@ class Entrance:
 
 
 def entrance_of(graph: Graph) -> Entrance | None:
-    """The input for the image: the only one, or the only one of four dimensions."""
+    """The input for the image, the only one of four dimensions; else None."""
+    alone = len(graph.inputs) == 1
     candidates = [
         tensor
         for tensor in graph.inputs
-        if len(graph.inputs) == 1
-        or (tensor.shape is not None and len(tensor.shape) == 4)
+        if (alone if tensor.shape is None else len(tensor.shape) == 4)
     ]
     if len(candidates) != 1:
         return None

@@ -1,21 +1,27 @@
 """A model file read, simplified, run once, and its outputs recognised."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepipe.errors import ModelError
-from edgepipe.models.inspect import metadata, probe, reading
+from edgepipe.models.inspect import metadata, reading
 from edgepipe.models.inspect.answers import Answers
+from edgepipe.models.inspect.apart import Results, work_apart
 from edgepipe.models.inspect.counting import work_of
 from edgepipe.models.inspect.entrance import Entrance, entrance_of
 from edgepipe.models.inspect.facts import Facts, facts_of
-from edgepipe.models.inspect.probe import Probe, probe_input
+from edgepipe.models.inspect.probe import probe_input
 from edgepipe.models.inspect.recognise import recognise
 from edgepipe.models.inspect.seen import Seen, see
 from edgepipe.models.inspect.verdict import Verdict
 
-_TRIED = 320
+TRIED = 320
 """Side of the image for a network that is free in size, if nothing else is said."""
+LARGEST_SIDE = 8192
+"""Of an image, in pixels; the model card's own bound."""
+_FED = ("float32", "uint8")
+"""Types of input that the engines feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +30,13 @@ class Examination:
 
     facts: Facts
     entrance: Entrance | None
-    size: tuple[int, int] | None
-    """Height and width of the input by the file; None where free."""
+    tried: tuple[int, int]
+    """Height and width at which the shapes of the outputs hold."""
     outputs: tuple[Seen, ...]
     verdict: Verdict
-    failure: str | None
+    obstacles: tuple[str, ...]
+    """What the engines cannot do with it, whatever the card says."""
+    not_run: str | None
     """Why the network could not be run once, None if it could."""
 
 
@@ -44,26 +52,34 @@ def examine(path: Path, answers: Answers) -> Examination:
     entrance = entrance_of(graph)
     if entrance is not None and answers.layout is not None:
         entrance = replace(entrance, channels_last=answers.layout == "nhwc")
-    size = _size(path, entrance, answers)
-    tried = size or metadata.image_size(facts.header.metadata) or (_TRIED, _TRIED)
-    if entrance is not None:
+    data = facts.header.metadata
+    tried = _size(path, entrance, answers) or metadata.image_size(data)
+    tried = tried or (TRIED, TRIED)
+    obstacles = tuple(_obstacles(facts, entrance, tried))
+    results = Results(failure=obstacles[0] if obstacles else "it has no image input")
+    if entrance is not None and max(tried) <= LARGEST_SIDE:
         model = reading.with_input_shape(
             model, entrance.tensor.name, entrance.shape(*tried)
         )
-        fixed = reading.graph_of(model)
-        facts = replace(facts, work=work_of(fixed))
-        small = probe.simplified(model.SerializeToString(), path.parent)
-        graph = reading.graph_of_bytes(small) if small is not None else fixed
-    ran = _run(path, facts, entrance, tried)
-    outputs = _wanted(path, see(graph, ran), answers)
-    names = metadata.class_names(facts.header.metadata)
+        results = _apart(path, model.SerializeToString(), entrance, tried, obstacles)
+        graph = reading.graph_of_bytes(results.fixed or model.SerializeToString())
+        facts = replace(facts, work=work_of(graph))
+    if results.simplified is not None:
+        graph = reading.graph_of_bytes(results.simplified)
+        if facts.work.uncounted:
+            macs = work_of(graph)
+            facts = replace(facts, work=replace(macs, parameters=facts.work.parameters))
+    outputs = _wanted(path, see(graph, results.values), answers)
+    names = metadata.class_names(data)
     verdict = recognise(
         outputs,
         *tried,
-        task=metadata.task(facts.header.metadata),
+        task=metadata.task(data),
         classes=len(names) if names else None,
     )
-    return Examination(facts, entrance, size, outputs, verdict, ran.failure)
+    return Examination(
+        facts, entrance, tried, outputs, verdict, obstacles, results.failure
+    )
 
 
 def _size(
@@ -81,22 +97,49 @@ def _size(
     return (height, width) if height is not None and width is not None else None
 
 
-def _run(
-    path: Path, facts: Facts, entrance: Entrance | None, tried: tuple[int, int]
-) -> Probe:
+def _obstacles(
+    facts: Facts, entrance: Entrance | None, tried: tuple[int, int]
+) -> Iterator[str]:
     if facts.foreign:
         words = ", ".join(facts.foreign)
-        return Probe({}, f"operators that only other programs bring: {words}")
-    if entrance is None or len(facts.inputs) != 1:
-        return Probe({}, "it has not one input with an image's four dimensions")
-    top = 255.0 if entrance.white == 255 else 1.0
+        yield f"operators that neither onnxruntime nor OpenVINO brings: {words}"
+    if len(facts.inputs) > 1:
+        names = ", ".join(repr(each.name) for each in facts.inputs)
+        yield f"{len(facts.inputs)} inputs ({names[:200]}): edgepipe feeds one image"
+    if entrance is None:
+        yield "no input with the four dimensions of an image"
+        return
+    if entrance.tensor.dtype not in _FED:
+        yield f"the input is {entrance.tensor.dtype}: export it with float32 or uint8"
+    if entrance.channels not in (None, 3):
+        yield f"the input has {entrance.channels} channels, edgepipe feeds 3"
+    shape = entrance.tensor.shape
+    if shape is not None and isinstance(shape[0], int) and shape[0] > 1:
+        yield f"a batch of {shape[0]} is written into the file: export it with one of 1"
+    if max(tried) > LARGEST_SIDE:
+        high, wide = tried
+        yield f"the input is {wide}x{high}, a side is at most {LARGEST_SIDE} pixels"
+
+
+def _apart(
+    path: Path,
+    model: bytes,
+    entrance: Entrance,
+    tried: tuple[int, int],
+    obstacles: tuple[str, ...],
+) -> Results:
+    """Shapes and a run, if nothing stands in the way of one."""
+    folder = path.resolve().parent
+    if obstacles:
+        results = work_apart(model, folder, None)
+        return replace(results, failure=obstacles[0])
     tensor = probe_input(
         entrance.shape(*tried),
         entrance.tensor.dtype,
         channels_last=bool(entrance.channels_last),
-        top=top,
+        top=255.0 if entrance.white == 255 else 1.0,
     )
-    return probe.run(path, {entrance.tensor.name: tensor})
+    return work_apart(model, folder, {entrance.tensor.name: tensor})
 
 
 def _wanted(

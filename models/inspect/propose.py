@@ -179,7 +179,8 @@ def _head(head: Chosen) -> Iterator[Item]:
     for key, value in head.options.items():
         yield Item(f"head.{key}", value, Origin.FILE)
     for key, question in head.asked.items():
-        words = f"{question}: --set head.{key}=..."
+        option = f"{key}_file=FILE" if key == "anchors" else f"{key}=..."
+        words = f"{question}: --set head.{option}"
         yield Item(f"head.{key}", None, Origin.UNKNOWN, words)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelFile
@@ -66,7 +66,9 @@ def external_files(model: onnx.ModelProto) -> list[str]:
     found: dict[str, None] = {}
     for tensor in _tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            entries = {entry.key: entry.value for entry in tensor.external_data}
+            entries = {
+                _text(entry.key): _text(entry.value) for entry in tensor.external_data
+            }
             found[entries.get("location", "")] = None
     return list(found)
 
@@ -84,14 +86,18 @@ def _require_beside(path: Path, place: str) -> None:
 
 def header_of(model: onnx.ModelProto) -> Header:
     """What stands around the graph."""
-    producer = f"{model.producer_name} {model.producer_version}".strip()
+    producer = f"{_text(model.producer_name)} {_text(model.producer_version)}".strip()
     return Header(
         producer=producer or "not stated",
         ir_version=model.ir_version,
-        opsets={each.domain or "ai.onnx": each.version for each in model.opset_import},
-        functions=frozenset(f"{each.domain}:{each.name}" for each in model.functions),
+        opsets={
+            _text(each.domain) or "ai.onnx": each.version for each in model.opset_import
+        },
+        functions=frozenset(
+            f"{_text(each.domain)}:{_text(each.name)}" for each in model.functions
+        ),
         external=tuple(external_files(model)),
-        metadata={each.key: each.value for each in model.metadata_props},
+        metadata={_text(each.key): _text(each.value) for each in model.metadata_props},
     )
 
 
@@ -112,7 +118,7 @@ def with_input_shape(
         if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
     for each in copy.graph.input:
-        if each.name == name:
+        if _text(each.name) == name:
             sizes = each.type.tensor_type.shape
             sizes.ClearField("dim")
             for size in shape:
@@ -126,18 +132,20 @@ def graph_of_bytes(content: bytes) -> Graph:
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:
-    """The model's graph as plain data, with all the shapes that follow from it."""
+    """The model's graph as plain data, with the shapes that it says."""
     given = model.graph
-    stored = {tensor.name: tuple(tensor.dims) for tensor in given.initializer}
+    stored = {_text(tensor.name): tuple(tensor.dims) for tensor in given.initializer}
     for sparse in given.sparse_initializer:
-        stored[sparse.values.name] = tuple(sparse.dims)
+        stored[_text(sparse.values.name)] = tuple(sparse.dims)
     nodes = tuple(_nodes(given.node))
-    found = _inferred(model)
+    found = _declared(model)
     inner = [_nodes(function.node) for function in model.functions]
     inner += [_nodes(sub.node) for sub in _subgraphs(given.node)]
     return Graph(
         nodes=nodes,
-        inputs=tuple(_info(each) for each in given.input if each.name not in stored),
+        inputs=tuple(
+            _info(each) for each in given.input if _text(each.name) not in stored
+        ),
         outputs=tuple(_info(each) for each in given.output),
         constants=dict(_values(given.initializer)),
         stored=stored,
@@ -149,13 +157,13 @@ def graph_of(model: onnx.ModelProto) -> Graph:
 
 def _nodes(given: Iterable[onnx.NodeProto]) -> Iterator[Node]:
     for node in given:
-        attributes = {each.name: _value(each) for each in node.attribute}
+        attributes = {_text(each.name): _value(each) for each in node.attribute}
         yield Node(
-            op=node.op_type,
-            domain="" if node.domain == "ai.onnx" else node.domain,
-            name=node.name,
-            inputs=tuple(node.input),
-            outputs=tuple(node.output),
+            op=_text(node.op_type),
+            domain="" if node.domain == "ai.onnx" else _text(node.domain),
+            name=_text(node.name),
+            inputs=tuple(map(_text, node.input)),
+            outputs=tuple(map(_text, node.output)),
             attributes={k: v for k, v in attributes.items() if v is not None},
         )
 
@@ -190,7 +198,7 @@ def _values(
     for tensor in given:
         array = _array(tensor)
         if array is not None:
-            yield tensor.name, array
+            yield _text(tensor.name), array
 
 
 def _array(tensor: onnx.TensorProto) -> NDArray[Any] | None:
@@ -206,20 +214,27 @@ def _array(tensor: onnx.TensorProto) -> NDArray[Any] | None:
         return None
 
 
+def _text(value: Any) -> str:
+    """A text of the file; where it is none, the library gives its bytes."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
 def _info(given: onnx.ValueInfoProto) -> TensorInfo:
     if not given.type.HasField("tensor_type"):
-        return TensorInfo(given.name, "not a tensor", None)
+        return TensorInfo(_text(given.name), "not a tensor", None)
     tensor = given.type.tensor_type
     shape = None
     if tensor.HasField("shape"):
         shape = tuple(_size(each) for each in tensor.shape.dim)
-    return TensorInfo(given.name, _dtype(tensor.elem_type), shape)
+    return TensorInfo(_text(given.name), _dtype(tensor.elem_type), shape)
 
 
 def _size(given: Any) -> int | str | None:
     if given.HasField("dim_value"):
         return int(given.dim_value)
-    return str(given.dim_param) or None
+    return _text(given.dim_param) or None
 
 
 def _dtype(code: int) -> str:
@@ -229,15 +244,11 @@ def _dtype(code: int) -> str:
         return f"type {code}"
 
 
-def _inferred(model: onnx.ModelProto) -> dict[str, TensorInfo]:
-    """Tensors by name: what inference finds, or what the file declares if it fails."""
-    try:
-        inferred = shape_inference.infer_shapes(model, data_prop=True)
-    except (shape_inference.InferenceError, RuntimeError, ValueError, DecodeError):
-        inferred = model
-    graph = inferred.graph
+def _declared(model: onnx.ModelProto) -> dict[str, TensorInfo]:
+    """Tensors by name, as far as the file says what they are."""
+    graph = model.graph
     every = (*graph.input, *graph.value_info, *graph.output)
-    return {each.name: _info(each) for each in every}
+    return {_text(each.name): _info(each) for each in every}
 
 
 def _known(shape: tuple[int | str | None, ...]) -> Shape:

@@ -1,5 +1,6 @@
 """One output of a network with all that is known of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from edgepipe.models.inspect.columns import Columns, columns_of
 from edgepipe.models.inspect.graph import Graph, Shape
-from edgepipe.models.inspect.probe import Probe
 
 LEVELS = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (16, 32), (8, 16), (8,), (16,))
 """Strides of the pyramids that detectors have, the usual one first."""
@@ -63,16 +63,16 @@ class Seen:
         return True if np.any(flat != flat[0]) and flat.max() > 1 else None
 
 
-def see(graph: Graph, probe: Probe) -> tuple[Seen, ...]:
+def see(graph: Graph, values: Mapping[str, NDArray[Any]]) -> tuple[Seen, ...]:
     """The outputs of a network.
 
     Args:
         graph: With every size of its input known, and simplified where possible.
-        probe: What a run gave.
+        values: What a run gave.
     """
     found: list[Seen] = []
     for output in graph.outputs:
-        ran = probe.values.get(output.name)
+        ran = values.get(output.name)
         shape = ran.shape if ran is not None else graph.shape(output.name)
         rank = len(shape or ())
         found.append(

@@ -94,7 +94,9 @@ def _document(found: "Examination", items: Sequence["Item"]) -> dict[str, Any]:
         "quantised": facts.quantised,
         "external_data": list(facts.header.external),
         "metadata": dict(facts.header.metadata),
-        "not_run_because": found.failure,
+        "tried": {"height": found.tried[0], "width": found.tried[1]},
+        "not_run_because": found.not_run,
+        "obstacles": list(found.obstacles),
         "remarks": list(found.verdict.remarks),
         "card": [
             {
@@ -152,8 +154,12 @@ def _lines(found: "Examination") -> list[tuple[str, str]]:
     for key, value in facts.header.metadata.items():
         line = " ".join(value.split())
         lines.append(("metadata", f"{key}: {line[:60]}{'...' if line[60:] else ''}"))
-    if found.failure is not None:
-        lines.append(("not run", found.failure))
+    high, wide = found.tried
+    ran = f"one image of {wide}x{high}; the outputs' shapes are of this size"
+    lines.append(
+        ("run with", ran if not found.not_run else f"nothing: {found.not_run}")
+    )
+    lines += [("!", text) for text in found.obstacles]
     lines += [("!", text) for text in found.verdict.remarks]
     return lines
 
