@@ -7,6 +7,8 @@ DEMO := .venv-demo
 DEV := .venv
 LOWEST := .venv-lowest
 DURATION ?= 20s
+TENSORRT := .tensorrt
+RTX_VERSION := 1.7.1.116
 
 # Through its links, so that the same line serves a checkout and an sdist.
 PACKAGE := src
@@ -18,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Two targets would build the package in the same folder.
 .NOTPARALLEL:
 .PHONY: help demo test lowest check lint format types contracts wheels bench install \
-	lock clean
+	tensorrt lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' Makefile | expand -t 12
@@ -73,6 +75,16 @@ wheels: $(DEV)/ready  ## ask the package index for a wheel of every constraint
 bench: $(DEV)/ready  ## ten seconds of the main job; the ledger must balance
 	$(DEV)/bin/python tools/short_bench.py
 
+# TensorRT for RTX builds plans without a GPU; of TensorRT 10 and 11 the bindings say
+# what they are called. All are NVIDIA's under NVIDIA's terms: 97 MB to download.
+tensorrt: $(DEV)/ready  ## bring the libraries with which the tests build plans
+	$(DEV)/bin/pip install -q --no-deps --upgrade --target $(TENSORRT)/rtx \
+	  tensorrt-rtx-cu13-libs==$(RTX_VERSION) tensorrt-rtx-cu13-bindings==$(RTX_VERSION)
+	$(DEV)/bin/pip install -q --no-deps --upgrade --target $(TENSORRT)/10 \
+	  tensorrt-cu12-bindings==10.13.0.35
+	$(DEV)/bin/pip install -q --no-deps --upgrade --target $(TENSORRT)/11 \
+	  tensorrt-cu13-bindings==11.4.0.106
+
 install:  ## install into PYTHON, keeping an OpenCV that is already there
 	$(PYTHON) tools/install.py
 
@@ -80,7 +92,7 @@ lock: $(DEV)/ready  ## resolve constraints.txt anew
 	$(DEV)/bin/python tools/lock.py
 
 clean:  ## remove what the other targets made
-	rm -rf $(DEMO) $(DEV) $(LOWEST) build dist src/*.egg-info .coverage* .hypothesis \
+	rm -rf $(DEMO) $(DEV) $(LOWEST) $(TENSORRT) build dist src/*.egg-info .coverage* .hypothesis \
 	  .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find -L $(PACKAGE) tests tools -name __pycache__ -prune -exec rm -r {} +
 

@@ -24,7 +24,9 @@ HOMES = {
     "rosbags": {"stages"},
     "scipy": {"stages"},
     "skvideo": set[str](),
-    "torch": set[str](),
+    "tensorrt": {"models"},
+    "tensorrt_rtx_bindings": {"models"},
+    "torch": {"models"},
 }
 """Library to the folders that may import it."""
 

@@ -1,0 +1,1 @@
+"""Plans for NVIDIA's GPUs: what TensorRT takes, building, and the cache of plans."""
