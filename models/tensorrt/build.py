@@ -1,6 +1,8 @@
 """Building a plan from an ONNX file, with TensorRT 10, TensorRT 11 or that for RTX."""
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -97,16 +99,9 @@ def build_plan(
     prepared = prepare(model.read_bytes(), str(model))
     require_profiles(prepared.inputs, options.profiles)
     log = _Log(trt, say)
-    builder: Builder = trt.Builder(log.logger)
-    network = _parse(trt, builder, prepared, model, log)
-    config = _configure(trt, builder, network, options)
-    plan = builder.build_serialized_network(network, config)
+    with _no_collection():
+        plan = _build(trt, model, prepared, options, log)
     placed = placement(log.lines) if options.dla_core is not None else None
-    if placed is not None:
-        placed.require(fallback_allowed=options.allow_gpu_fallback)
-    if plan is None:
-        raise EngineError(f"TensorRT cannot build {model}: {log.last_error()}")
-    _keep_timings(config, options)
     facts = replace(
         wanted(trt, model, options, gpu),
         model_sha256=digest,
@@ -116,7 +111,39 @@ def build_plan(
     )
     if options.targets:
         facts = replace(facts, sm=options.targets, device=None)
-    return bytes(plan), facts
+    return plan, facts
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from freeing what an earlier build left while this one runs.
+
+    The library calls the logger with a lock held that the destructor of a builder
+    wants, too: a builder that is collected there never comes back.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _build(
+    trt: TensorRt, model: Path, prepared: Prepared, options: BuildOptions, log: "_Log"
+) -> bytes:
+    builder: Builder = trt.Builder(log.logger)
+    network = _parse(trt, builder, prepared, model, log)
+    config = _configure(trt, builder, network, options)
+    plan = builder.build_serialized_network(network, config)
+    if options.dla_core is not None:
+        placed = placement(log.lines)
+        placed.require(fallback_allowed=options.allow_gpu_fallback)
+    if plan is None:
+        raise EngineError(f"TensorRT cannot build {model}: {log.last_error()}")
+    _keep_timings(config, options)
+    return bytes(plan)
 
 
 def _require_targets(options: BuildOptions, gpu: Gpu | None) -> None:

@@ -1,6 +1,7 @@
 """Plans are built for real, by the library that needs no GPU for it."""
 
 import ast
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,36 @@ def test_every_model_that_ships_becomes_a_plan(rtx: TensorRt, model: Path) -> No
 def unsigned(model: Path) -> bool:
     """Whether it is quantised for OpenVINO and onnxruntime, as scene-tiny is."""
     return model.parts[-2:] == ("scene-tiny", "int8.onnx")
+
+
+class Littered:
+    """The library, with builders to be collected from the moment it parses."""
+
+    def __init__(self, rtx: TensorRt) -> None:
+        self._rtx = rtx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rtx, name)
+
+    def OnnxParser(self, network: Any, logger: Any) -> Any:  # noqa: N802
+        for _ in range(3):
+            left: list[Any] = [self._rtx.Builder(logger), logger]
+            left.append(left)  # a cycle: for the collector only
+        gc.set_threshold(1, 1, 1)  # at every chance
+        return self._rtx.OnnxParser(network, logger)
+
+
+def test_what_an_earlier_build_left_does_not_hang_the_next(
+    rtx: TensorRt, make_model: MakeModel
+) -> None:
+    threshold = gc.get_threshold()
+    library: Any = Littered(rtx)
+    try:
+        options = BuildOptions(RTX, targets=("86",))
+        build_plan(library, make_model(operator="Relu"), options, None)
+    finally:
+        gc.set_threshold(*threshold)
+    assert gc.isenabled()
 
 
 def test_a_batch_may_be_free_within_its_profile(
