@@ -1,7 +1,7 @@
 """Building a plan from an ONNX file, with TensorRT 10, TensorRT 11 or that for RTX."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,7 +115,7 @@ def build_plan(
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _no_collection() -> Generator[None]:
     """Keep Python from freeing what an earlier build left while this one runs.
 
     The library calls the logger with a lock held that the destructor of a builder
@@ -248,11 +248,11 @@ def _use_dla(
     DlaPlacement((), tuple(unfit), {}).require(fallback_allowed=False)
 
 
-def _set_targets(trt: TensorRt, config: Any, targets: Sequence[str]) -> None:
+def _set_targets(trt: Any, config: Any, targets: Sequence[str]) -> None:
     """What only RTX has: one plan for several generations of GPUs."""
     known: dict[str, Any] = {
         name.removeprefix("SM"): value
-        for name, value in vars(trt)["ComputeCapability"].__members__.items()
+        for name, value in trt.ComputeCapability.__members__.items()
         if name.startswith("SM")
     }
     if unknown := [target for target in targets if target not in known]:

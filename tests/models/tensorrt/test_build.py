@@ -58,36 +58,6 @@ def unsigned(model: Path) -> bool:
     return model.parts[-2:] == ("scene-tiny", "int8.onnx")
 
 
-class Littered:
-    """The library, with builders to be collected from the moment it parses."""
-
-    def __init__(self, rtx: TensorRt) -> None:
-        self._rtx = rtx
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rtx, name)
-
-    def OnnxParser(self, network: Any, logger: Any) -> Any:  # noqa: N802
-        for _ in range(3):
-            left: list[Any] = [self._rtx.Builder(logger), logger]
-            left.append(left)  # a cycle: for the collector only
-        gc.set_threshold(1, 1, 1)  # at every chance
-        return self._rtx.OnnxParser(network, logger)
-
-
-def test_what_an_earlier_build_left_does_not_hang_the_next(
-    rtx: TensorRt, make_model: MakeModel
-) -> None:
-    threshold = gc.get_threshold()
-    library: Any = Littered(rtx)
-    try:
-        options = BuildOptions(RTX, targets=("86",))
-        build_plan(library, make_model(operator="Relu"), options, None)
-    finally:
-        gc.set_threshold(*threshold)
-    assert gc.isenabled()
-
-
 def test_a_batch_may_be_free_within_its_profile(
     rtx: TensorRt, make_model: MakeModel
 ) -> None:
@@ -229,6 +199,23 @@ def test_a_forbidden_fall_back_fails_the_build(
         build_on_dla(rtx, model, allowed=False)
     with pytest.raises(EngineError, match=r"3 layers cannot run on the DLA"):
         build_on_dla(rtx, model, allowed=False, can=False)
+
+
+def test_nothing_is_collected_while_the_library_calls(
+    rtx: TensorRt, make_model: MakeModel
+) -> None:
+    """A builder that is freed inside of a message deadlocks with TensorRT's lock."""
+    collects: list[bool] = []
+    pretender: Any = Pretender(rtx, ["a warning"], True)
+    options = BuildOptions()
+
+    def say(line: str) -> None:
+        assert line == "a warning"
+        collects.append(gc.isenabled())
+
+    build_plan(pretender, make_model(operator="Relu"), options, ORIN, say)
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 def test_the_timing_cache_of_one_build_is_given_to_the_next(
