@@ -1,12 +1,23 @@
 """Non-maximum suppression: exact, for any number of boxes."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 128
-"""Boxes compared at once with all that follow; only speed depends on it."""
+PAIRS = 50_000
+"""Most pairs of boxes that are written down at once. This and what follows here only
+decide on speed."""
+BLOCK = 64
+"""Boxes that are compared with all others where there are more pairs than that."""
+TILE = 32_768
+"""Most overlaps that are computed at once then: more do not fit into the cache."""
+STRIPS = 1024
+"""Most strips that the boxes are sorted into."""
+
+Ints = NDArray[np.intp]
+Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +46,12 @@ def suppress(
     class remove each other. Boxes without area overlap nothing. The cut to
     ``max_detections`` comes last and takes the best scores.
     """
-    groups = np.zeros_like(class_id) if class_agnostic else class_id
-    # Classes side by side, so that a block meets only boxes of its own classes.
-    order = np.lexsort((-score, groups))
-    alive = _greedy(xyxy[order].astype(np.float64), groups[order], iou_threshold)
-    kept = np.sort(order[alive])
-    kept = kept[np.argsort(-score[kept], kind="stable")]
-    return Kept(kept[:max_detections], max(0, len(kept) - max_detections))
+    order = np.argsort(-score, kind="stable")
+    groups = np.zeros_like(class_id) if class_agnostic else class_id[order]
+    edges = np.ascontiguousarray(np.transpose(xyxy[order]), np.float64)
+    survivors = order[_Boxes(edges, groups, iou_threshold).greedy()]
+    cut = max(0, len(survivors) - max_detections)
+    return Kept(survivors[:max_detections], cut)
 
 
 def best_first(score: NDArray[np.float32], max_detections: int) -> Kept:
@@ -53,57 +63,156 @@ def best_first(score: NDArray[np.float32], max_detections: int) -> Kept:
     return Kept(order[:max_detections], max(0, len(order) - max_detections))
 
 
-def _greedy(
-    boxes: NDArray[np.float64], groups: NDArray[np.int32], iou_threshold: float
-) -> NDArray[np.bool_]:
-    """Which boxes survive, given by group and, inside a group, best first."""
-    alive = np.ones(len(boxes), np.bool_)
-    edges = np.ascontiguousarray(np.transpose(boxes))
-    areas = np.maximum(edges[2] - edges[0], 0.0) * np.maximum(edges[3] - edges[1], 0.0)
-    start = 0
-    while start < len(boxes):
-        block = start + np.flatnonzero(alive[start : start + BLOCK])
-        if len(block):
-            end = int(np.searchsorted(groups, groups[block[-1]], side="right"))
-            rest = start + np.flatnonzero(alive[start:end])
-            over = _iou(edges, areas, block, rest) > iou_threshold
-            if groups[block[0]] != groups[block[-1]]:
-                over &= groups[block, np.newaxis] == groups[rest]
-            alive[rest[_removed(over)]] = False
-        start += BLOCK
-    return alive
+class _Sweep(NamedTuple):
+    """Which boxes may overlap: the boxes by group and strip, then from left to right.
 
-
-def _removed(over: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which columns fall; row i is box i of the columns, best first.
-
-    A row without any later overlap is never looked at.
+    A box stands in each strip that it touches.
     """
-    later = np.triu(over, k=1)
-    removed = np.zeros(over.shape[1], np.bool_)
-    for row in np.flatnonzero(np.any(later, axis=1)):
-        if not removed[row]:
-            np.logical_or(removed, later[row], out=removed)
-    return removed
+
+    boxes: Ints
+    meets: Ints
+    """How many of the following entries begin before this one ends."""
+    strip: Ints
+    first_strip: Ints
+    """The uppermost strip of the same box."""
 
 
-def _iou(
-    edges: NDArray[np.float64],
-    areas: NDArray[np.float64],
-    rows: NDArray[np.intp],
-    columns: NDArray[np.intp],
-) -> NDArray[np.float64]:
-    """Intersection over union of two selections, (rows, columns); 0 without area."""
-    a, b = edges[:, rows, np.newaxis], edges[:, columns]
-    common: NDArray[np.float64] = np.minimum(a[2], b[2])
-    common -= np.maximum(a[0], b[0])
-    height = np.minimum(a[3], b[3])
-    height -= np.maximum(a[1], b[1])
-    np.maximum(common, 0.0, out=common)
-    np.maximum(height, 0.0, out=height)
-    common *= height
-    union = np.add(areas[rows, np.newaxis], areas[columns], out=height)
-    union -= common
-    np.maximum(union, np.finfo(np.float64).tiny, out=union)
-    common /= union
-    return common
+class _Boxes:
+    """Boxes by rank, the best first.
+
+    Nearly all pairs of boxes are far apart, so the few that may overlap are found by
+    sorting. Where a crowd leaves too many of them, the best boxes are compared with all
+    others first, of which they remove most.
+    """
+
+    def __init__(
+        self, edges: Reals, groups: NDArray[np.int32], iou_threshold: float
+    ) -> None:
+        self._edges = edges
+        self._groups = groups
+        self._threshold = iou_threshold
+        wide, high = edges[2] - edges[0], edges[3] - edges[1]
+        self._areas = np.maximum(wide, 0.0) * np.maximum(high, 0.0)
+
+    def greedy(self) -> Ints:
+        """The survivors, by rank."""
+        rest = np.arange(len(self._areas))
+        kept: list[Ints] = []
+        while len(rest) > BLOCK:
+            sweep = self._sweep(rest)
+            pairs = int(sweep.meets.sum())
+            if pairs <= max(PAIRS, 8 * len(rest)):
+                return np.concatenate([*kept, _resolve(rest, *self._pairs(sweep))])
+            # Pairs grow with the square of the boxes.
+            enough = max(BLOCK, int(len(rest) * (PAIRS / pairs) ** 0.5))
+            while len(rest) > enough:
+                block = self._survivors(rest[:BLOCK])
+                rest = self._spared(block, rest[BLOCK:])
+                kept.append(block)
+        return np.concatenate([*kept, self._survivors(rest)])
+
+    def _sweep(self, rest: Ints) -> _Sweep:
+        left, top, right, bottom = self._edges[:, rest]
+        strips, first, touched = _strips(top, bottom)
+        entries = np.repeat(np.arange(len(rest)), touched)
+        ahead = np.cumsum(touched) - touched - first
+        strip = np.arange(len(entries)) - ahead[entries]
+        # Each strip of each group has a span of numbers of its own.
+        begin = left.min()
+        span = max(float(right.max() - begin), 0.0) + 1.0
+        bucket = (self._groups[rest][entries] * float(strips) + strip) * span
+        start, end = left[entries] - begin + bucket, right[entries] - begin + bucket
+        # No pair may be lost to rounding; that some are found for nothing does no harm.
+        end += 16 * np.finfo(np.float64).eps * (np.abs(bucket).max() + span)
+        by = np.argsort(start)
+        ends = np.asarray(np.searchsorted(start[by], end[by]), np.intp)
+        meets = np.maximum(ends - np.arange(1, len(by) + 1), 0)
+        entries = entries[by]
+        return _Sweep(rest[entries], meets, strip[by], first[entries])
+
+    def _pairs(self, sweep: _Sweep) -> tuple[Ints, Ints]:
+        """The better and the worse box of each pair that overlaps too much."""
+        meets = sweep.meets
+        one = np.repeat(np.arange(len(meets)), meets)
+        skipped = np.arange(1, len(meets) + 1) + meets - np.cumsum(meets)
+        other = np.arange(len(one)) + skipped[one]
+        # A pair that shares several strips counts in the first of them.
+        shared = np.maximum(sweep.first_strip[one], sweep.first_strip[other])
+        once = np.flatnonzero(shared == sweep.strip[one])
+        a, b = sweep.boxes[one[once]], sweep.boxes[other[once]]
+        _, top, _, bottom = self._edges
+        near = np.flatnonzero((top[a] < bottom[b]) & (top[b] < bottom[a]))
+        a, b = a[near], b[near]
+        over = np.flatnonzero(self._over(a, b))
+        a, b = a[over], b[over]
+        return np.minimum(a, b), np.maximum(a, b)
+
+    def _survivors(self, block: Ints) -> Ints:
+        """Those of a few boxes that survive among themselves."""
+        if len(block) < 2:
+            return block
+        over = np.triu(self._over(block[:, np.newaxis], block), 1)
+        better, worse = np.nonzero(over)
+        return _resolve(block, block[better], block[worse])
+
+    def _spared(self, survivors: Ints, rest: Ints) -> Ints:
+        """Those of the rest that none of the survivors removes."""
+        step = max(1, TILE // len(survivors))
+        removed = [
+            self._over(survivors[:, np.newaxis], rest[start : start + step]).any(axis=0)
+            for start in range(0, len(rest), step)
+        ]
+        gone = np.concatenate([*removed, np.empty(0, np.bool_)])
+        return np.asarray(rest[~gone])
+
+    def _over(self, a: Ints, b: Ints) -> NDArray[np.bool_]:
+        """Whether boxes of one group overlap by more than the threshold."""
+        left, top, right, bottom = self._edges
+        common = np.minimum(right[a], right[b])
+        common -= np.maximum(left[a], left[b])
+        height = np.minimum(bottom[a], bottom[b])
+        height -= np.maximum(top[a], top[b])
+        np.maximum(common, 0.0, out=common)
+        np.maximum(height, 0.0, out=height)
+        common *= height
+        union = np.add(self._areas[a], self._areas[b], out=height)
+        union -= common
+        np.maximum(union, np.finfo(np.float64).tiny, out=union)
+        common /= union
+        over = common > self._threshold
+        over &= self._groups[a] == self._groups[b]
+        return np.asarray(over)
+
+
+def _strips(top: Reals, bottom: Reals) -> tuple[int, Ints, Ints]:
+    """How many strips there are, each box's first one and how many it touches.
+
+    Two boxes that overlap share one. As high as boxes are on average: a box touches
+    three of them, then, on average and at most.
+    """
+    begin = top.min()
+    whole = max(float(bottom.max() - begin), 0.0)
+    height = max(float(np.maximum(bottom - top, 0.0).mean()), whole / STRIPS)
+    if height <= 0 or not np.isfinite(whole / height):
+        return 1, np.zeros(len(top), np.intp), np.ones(len(top), np.intp)
+    first = ((top - begin) / height).astype(np.intp)
+    last = np.maximum(((bottom - begin) / height).astype(np.intp), first)
+    return int(last.max()) + 1, first, last - first + 1
+
+
+def _resolve(boxes: Ints, better: Ints, worse: Ints) -> Ints:
+    """Those of the boxes that survive, given the pairs of which one removes the other.
+
+    Whoever is dead removes nobody, so only the pairs of survivors are gone through.
+    """
+    if not len(better):
+        return boxes
+    by = np.argsort(better)
+    better, worse = better[by], worse[by]
+    starts = [0, *(np.flatnonzero(better[1:] != better[:-1]) + 1).tolist()]
+    ends = [*starts[1:], len(worse)]
+    dead = np.zeros(int(boxes[-1]) + 1, np.bool_)
+    for box, start, end in zip(better[starts].tolist(), starts, ends, strict=True):
+        if not dead[box]:
+            dead[worse[start:end]] = True
+    return np.asarray(boxes[~dead[boxes]])

@@ -2,15 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from edgepipe.models.nms import BLOCK, Kept, suppress
+from edgepipe.models import nms
+from edgepipe.models.nms import BLOCK, Kept, best_first, suppress
 
-Box = tuple[int, int, int, int]
+Box = tuple[float, float, float, float]
 
 
 def naive(
@@ -31,6 +34,10 @@ def overlap(a: Box, b: Box) -> float:
     areas = sum(max(0, x[2] - x[0]) * max(0, x[3] - x[1]) for x in (a, b))
     union = areas - width * height
     return width * height / union if union else 0.0
+
+
+def as_boxes(xyxy: NDArray[Any]) -> list[Box]:
+    return [(x1, y1, x2, y2) for x1, y1, x2, y2 in xyxy.tolist()]
 
 
 def run(
@@ -54,22 +61,66 @@ def run(
 
 # A small world, so that boxes meet, scores tie and overlaps hit the threshold.
 edges = st.tuples(
-    st.integers(-9, 9), st.integers(-9, 9), st.integers(0, 7), st.integers(0, 7)
+    st.integers(-9, 9), st.integers(-9, 9), st.integers(-1, 7), st.integers(-1, 7)
 ).map(lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]))
 boxes = st.lists(
     st.tuples(edges, st.sampled_from([0.25, 0.5, 0.75, 1.0]), st.integers(0, 2)),
-    max_size=3 * BLOCK,
+    max_size=2 * BLOCK,
 )
+thresholds = st.sampled_from([0.0, 0.2, 0.5, 0.6, 1.0])
 
 
-@given(boxes, st.sampled_from([0.0, 0.2, 0.5, 0.6, 1.0]), st.booleans())
+@pytest.mark.parametrize(("block", "pairs"), [(64, 50_000), (4, 50_000), (4, 1)])
+@given(boxes, thresholds, st.booleans())
+@settings(deadline=None)
 def test_the_boxes_of_the_greedy_rule_survive_in_its_order(
-    found: list[tuple[Box, float, int]], iou: float, agnostic: bool
+    block: int,
+    pairs: int,
+    found: list[tuple[Box, float, int]],
+    iou: float,
+    agnostic: bool,
 ) -> None:
     xyxy = [box for box, _, _ in found]
     score, class_id = [row[1] for row in found], [row[2] for row in found]
-    kept = run(xyxy, score, class_id, iou=iou, agnostic=agnostic)
+    with pytest.MonkeyPatch.context() as patch:
+        # With small blocks few boxes are swept, with few pairs blocks go first.
+        patch.setattr(nms, "BLOCK", block)
+        patch.setattr(nms, "PAIRS", pairs)
+        kept = run(xyxy, score, class_id, iou=iou, agnostic=agnostic)
     assert kept.indices.tolist() == naive(xyxy, score, class_id, iou, agnostic)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(BLOCK + 1, 6 * BLOCK),
+    spread=st.sampled_from([0.0, 5.0, 60.0, 600.0]),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    far=st.sampled_from([0.0, 1e6, 1e30]),
+    classes=st.sampled_from([1, 3, 80]),
+    iou=thresholds,
+)
+@settings(max_examples=40, deadline=None)
+def test_the_rule_holds_for_boxes_of_any_size_and_place(
+    seed: int,
+    n: int,
+    spread: float,
+    scale: float,
+    far: float,
+    classes: int,
+    iou: float,
+) -> None:
+    random = np.random.default_rng(seed)
+    corner = random.normal(0, spread, (n, 2))
+    xyxy = np.concatenate([corner, corner + random.exponential(40, (n, 2))], axis=1)
+    # One box far away stretches all that is measured by the whole.
+    xyxy[-1] += far
+    boxes = (xyxy * scale).astype(np.float32)
+    score = random.integers(1, 50, n) / 64
+    class_id = random.integers(0, classes, n)
+    listed = as_boxes(boxes)
+    kept = run(listed, score.tolist(), class_id.tolist(), iou=iou)
+    wanted = naive(listed, score.tolist(), class_id.tolist(), iou, agnostic=False)
+    assert kept.indices.tolist() == wanted
 
 
 def test_a_box_at_exactly_the_threshold_stays() -> None:
@@ -111,15 +162,52 @@ def test_the_rule_holds_for_twenty_thousand_boxes(agnostic: bool) -> None:
 
 
 def test_what_is_cut_after_suppression_is_counted() -> None:
-    xyxy: list[Box] = [(i * 20, 0, i * 20 + 10, 10) for i in range(5)] + [(0, 0, 10, 9)]
+    xyxy: list[Box] = [(i * 20.0, 0, i * 20 + 10, 10) for i in range(5)]
+    xyxy.append((0, 0, 10, 9))
     kept = run(xyxy, [0.5, 0.6, 0.7, 0.8, 0.9, 0.4], [0] * 6, limit=3)
     assert (kept.indices.tolist(), kept.truncated) == ([4, 3, 2], 2)
+
+
+@pytest.mark.parametrize("n", [1000, 20_000])
+def test_a_crowd_on_one_place_leaves_one_box_whatever_its_size(n: int) -> None:
+    random = np.random.default_rng(5)
+    xyxy = np.array([100, 100, 200, 200]) + random.integers(0, 9, (n, 4))
+    score = random.permutation(n)
+    kept = suppress(
+        xyxy.astype(np.float32),
+        (score / n).astype(np.float32),
+        np.zeros(n, np.int32),
+        iou_threshold=0.5,
+        max_detections=9,
+    )
+    assert kept.indices.tolist() == [int(score.argmax())]
+
+
+def test_many_boxes_that_touch_in_a_crowd_are_those_of_the_plain_rule() -> None:
+    random = np.random.default_rng(8)
+    corner = random.integers(0, 300, (900, 2))
+    xyxy = np.concatenate([corner, corner + random.integers(30, 90, (900, 2))], axis=1)
+    listed = as_boxes(xyxy)
+    score = (random.integers(0, 200, 900) / 256).tolist()
+    kept = run(listed, score, [0] * 900, iou=0.45)
+    assert kept.indices.tolist() == naive(listed, score, [0] * 900, 0.45, True)
+
+
+@given(st.lists(st.sampled_from([0.25, 0.5, 0.75])), st.integers(1, 5))
+def test_without_suppression_order_and_cut_are_the_same(
+    score: list[float], limit: int
+) -> None:
+    apart: list[Box] = [(20 * k, 0, 20 * k + 9, 9) for k in range(len(score))]
+    wanted = run(apart, score, [0] * len(score), limit=limit)
+    kept = best_first(np.array(score, np.float32), limit)
+    assert kept.indices.tolist() == wanted.indices.tolist()
+    assert kept.truncated == wanted.truncated
 
 
 def recorded(
     rows: list[list[float]], *, limit: int = 100, agnostic: bool = False
 ) -> Kept:
-    xyxy = [(int(a), int(b), int(c), int(d)) for a, b, c, d, *_ in rows]
+    xyxy = [(a, b, c, d) for a, b, c, d, *_ in rows]
     score, class_id = [row[4] for row in rows], [int(row[5]) for row in rows]
     return run(xyxy, score, class_id, limit=limit, agnostic=agnostic)
 
