@@ -1,5 +1,6 @@
 """A model card as text: what is known as keys, what is not as comments."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from math import inf
@@ -8,6 +9,10 @@ from typing import Any, NamedTuple, cast
 # Its type information is incomplete.
 _dump: Any = import_module("yaml").safe_dump
 _WIDTH = 88
+UNKNOWN = "NOT KNOWN"
+"""How the comment begins that stands in place of a value."""
+_SECTION = re.compile(r"(?:# )?([a-z_]+):(?:$| #)")
+_QUESTION = re.compile(rf"( *)# ([a-z_]+): {UNKNOWN}:? ?(.*)")
 _SECTIONS = ("input", "head", "classes")
 
 
@@ -38,6 +43,17 @@ def write_card_text(lines: Sequence[Line], file: str, precision: str) -> str:
         )
     parts += [_entry(line, "") for line in top if line.key not in ("name", "precision")]
     return "".join(parts)
+
+
+def open_questions(text: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
+    """The keys that stand in a card as comments only, with line and question."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := _SECTION.match(line):
+            section = found[1]
+        if found := _QUESTION.match(line):
+            inside = (section,) if found[1] else ()
+            yield (*inside, found[2]), number, found[3]
 
 
 def _section(name: str, lines: Sequence[Line]) -> Iterator[str]:

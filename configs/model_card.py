@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from edgepipe.configs import anchors, class_names
+from edgepipe.configs import anchors, card_text, class_names
 from edgepipe.configs.card_schema import CardEntry, ClassesEntry, HeadEntry
 from edgepipe.configs.check import check, without_extensions
-from edgepipe.configs.problems import Marks, Problem, refuse
+from edgepipe.configs.problems import Mark, Marks, Problem, refuse
 from edgepipe.configs.strict_yaml import parse
 from edgepipe.configs.textfile import read_bytes, shown
 from edgepipe.models.card import (
@@ -29,7 +30,8 @@ def read_card(path: Path) -> tuple[ModelCard, tuple[str, ...]]:
     Raises:
         ConfigError: The card or its file of class names cannot be used.
     """
-    document = parse(read_bytes(path), shown(path))
+    content = read_bytes(path)
+    document = parse(content, shown(path))
     data, marks = without_extensions(document.data), document.marks
     problems = list(document.problems)
     if data is None:
@@ -38,11 +40,34 @@ def read_card(path: Path) -> tuple[ModelCard, tuple[str, ...]]:
     problems += broken
     if entry is not None:
         problems += _rules(entry, marks)
-    if entry is None or problems:
-        refuse(problems)
+    asked = list(_unanswered(content, data, shown(path)))
+    if entry is None or problems or asked:
+        refuse([*asked, *(each for each in problems if not _covered(each, asked))])
     names, warnings = _class_names(entry.classes, path, marks)
     options = _options(entry.head, path.parent)
     return _card(entry, path.parent, names, options), warnings
+
+
+def _unanswered(content: bytes, data: object, source: str) -> Iterator[Problem]:
+    """What ``edgepipe model inspect`` did not know and nobody has filled in since.
+
+    Some of it has defaults, but a default is what the network may not want.
+    """
+    for path, line, question in card_text.open_questions(
+        content.decode(errors="replace")
+    ):
+        inside: Any = data
+        for key in path:
+            inside = inside.get(key) if hasattr(inside, "get") else None
+        if inside is None:
+            yield Problem(Mark(source, line, 1), path, f"not filled in: {question}")
+
+
+def _covered(problem: Problem, asked: list[Problem]) -> bool:
+    """Whether the problem is the lack of a key, or section, that is asked for."""
+    size = len(problem.path)
+    lacks = problem.text.startswith(("this key is required", "expected one of names"))
+    return lacks and any(each.path[:size] == problem.path for each in asked)
 
 
 def _rules(entry: CardEntry, marks: Marks) -> Iterator[Problem]:

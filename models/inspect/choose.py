@@ -32,7 +32,16 @@ class Chosen:
     given: Mapping[str, object] = field(default_factory=dict[str, object])
     """Options that the user said."""
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
-    classes: int | None = None
+    columns: int | None = None
+    """Of the scores, a background with them; None if the outputs do not tell."""
+
+    @property
+    def classes(self) -> int | None:
+        """How many there are; None if that is not known."""
+        if self.columns is None or "background" in self.asked or "scores" in self.asked:
+            return None
+        place = {**self.options, **self.given}.get("background", "none")
+        return self.columns - (place != "none")
 
     @property
     def thresholds(self) -> tuple[str, ...]:
@@ -64,7 +73,7 @@ def _of(reading: Reading, origin: Origin, note: str) -> Chosen:
         reading.outputs,
         options=reading.options,
         asked=reading.asked,
-        classes=reading.classes,
+        columns=reading.classes,
     )
 
 

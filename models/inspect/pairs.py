@@ -68,13 +68,11 @@ class _Pair:
         certain: bool,
         options: dict[str, object] | None = None,
         asked: dict[str, str] | None = None,
-        background: int = 0,
     ) -> Reading:
-        last = self._scores.last
         return Reading(
             head,
             (self._scores.name, self._boxes.name),
-            None if last is None else last - background,
+            self._scores.last,
             because,
             certain=certain,
             options=options or {},
@@ -167,15 +165,15 @@ class _Pair:
 
     def _queries_or_anchors(self) -> Iterator[Reading | str]:
         boxes = box_values(self._boxes.values, slice(0, 4), 2)
-        options, asked, background = self._softmax_or_sigmoid()
+        options, asked = self._softmax_or_sigmoid()
         if self._made_by("MatMul", "Gemm") and _has(self._box_groups, "Sigmoid"):
-            yield self._detr(options, asked, background)
+            yield self._detr(options, asked)
         elif _has_grid(self._box_groups) or _has(self._box_groups, "Exp"):
             found = self._finished(boxes, options)
             yield Reading(
                 found.head,
                 found.outputs,
-                None if asked else found.classes and found.classes - background,
+                found.classes,
                 found.because,
                 certain=True,
                 options=found.options,
@@ -193,7 +191,6 @@ class _Pair:
                 certain=True,
                 options=options,
                 asked=asked,
-                background=background,
             )
         else:
             for head, what in _POSSIBLE:
@@ -203,15 +200,10 @@ class _Pair:
                     certain=False,
                     options=dict(options),
                     asked=dict(asked),
-                    background=background,
                 )
 
-    def _detr(
-        self, options: dict[str, object], asked: dict[str, str], background: int
-    ) -> Reading:
-        if options.get("scores") == "softmax":
-            pass
-        elif not _has(self._score_groups, "Sigmoid", "Softmax"):
+    def _detr(self, options: dict[str, object], asked: dict[str, str]) -> Reading:
+        if not _has(self._score_groups, "Sigmoid", "Softmax"):
             asked["scores"] = (
                 'sigmoid (RT-DETR: no column for "no object") or softmax (DETR, with '
                 "background: last)"
@@ -222,23 +214,22 @@ class _Pair:
             certain=True,
             options=options,
             asked=asked,
-            background=background,
         )
 
-    def _softmax_or_sigmoid(self) -> tuple[dict[str, object], dict[str, str], int]:
-        """What the scores are, what is to be asked, and columns of no object."""
+    def _softmax_or_sigmoid(self) -> tuple[dict[str, object], dict[str, str]]:
+        """What the scores are, and what is to be asked."""
         if _has(self._score_groups, "Sigmoid"):
-            return {"scores": "probabilities"}, {}, 0
+            return {"scores": "probabilities"}, {}
         if _has(self._score_groups, "Softmax"):
             place = self._background()
             if place is None:
                 words = "first, last or none: the column that stands for no object"
-                return {"scores": "probabilities"}, {"background": words}, 1
-            return {"scores": "probabilities", "background": place}, {}, 1
+                return {"scores": "probabilities"}, {"background": words}
+            return {"scores": "probabilities", "background": place}, {}
         if self._made_by("MatMul", "Gemm"):
-            return {}, {}, 0
+            return {}, {}
         words = "probabilities, sigmoid or softmax: what the scores still need"
-        return {}, {"scores": words}, 0
+        return {}, {"scores": words}
 
     def _background(self) -> str | None:
         """Which column wins nearly everywhere in a run; None if neither end does."""

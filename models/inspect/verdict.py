@@ -12,7 +12,7 @@ class Reading:
     outputs: tuple[str, ...]
     """In the head's order."""
     classes: int | None
-    """How many there are; None if the outputs do not tell."""
+    """How many there are, a background with them; None if the outputs do not tell."""
     because: str
     """What in the file says so; for a mere possibility, what would have to be true."""
     certain: bool

@@ -7,7 +7,6 @@ from edgepipe.errors import ConfigError, ModelError
 from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard
 
-
 CARD_SUFFIXES = (".yaml", ".yml")
 
 
@@ -79,8 +78,8 @@ def _card_path(name: str, card: str | None, where: str) -> Path:
     beside = path.with_suffix(".yaml")
     if not beside.exists():
         raise ModelError(
-            f"{path}: has no model card; write {beside.name} beside it or name one "
-            f"with {where}.card (docs/models.md shows how)"
+            f"{path}: has no model card; edgepipe model inspect {path} --write "
+            f"{beside} proposes one, or name one with {where}.card"
         )
     return beside
 

@@ -3,7 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgepipe.configs.card_text import Line, scalar, write_card_text
+from edgepipe.configs.card_text import (
+    UNKNOWN,
+    Line,
+    open_questions,
+    scalar,
+    write_card_text,
+)
 from edgepipe.configs.strict_yaml import parse
 
 
@@ -40,3 +46,18 @@ def test_no_comment_ends_before_its_line(note: str, why: str, name: str) -> None
         "input": {"name": name},
         "licence": "not stated",
     }
+
+
+def test_what_is_asked_for_is_found_again_by_key_and_line() -> None:
+    lines = [
+        Line("name", "m", ""),
+        Line("input.name", "images", ""),
+        Line("input.color", None, f"{UNKNOWN}: rgb or bgr"),
+        Line("head.kind", None, f"{UNKNOWN}: which"),
+        Line("licence", None, f"{UNKNOWN}: what terms"),
+    ]
+    assert list(open_questions(write_card_text(lines, "m.onnx", "fp32"))) == [
+        (("input", "color"), 6, "rgb or bgr"),
+        (("head", "kind"), 8, "which"),
+        (("licence",), 9, "what terms"),
+    ]

@@ -195,7 +195,7 @@ def _write(args: argparse.Namespace, items: Sequence["Item"], *, complete: bool)
     finally:
         scratch.unlink(missing_ok=True)
     if engine is None:
-        return f"{card} written; it cannot be used until what is not known is filled in"
+        return f"{card} written; it is refused until what is not known is filled in"
     return (
         f"{card} written; a grey image went through the network and its head ({engine})"
     )

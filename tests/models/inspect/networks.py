@@ -35,6 +35,13 @@ class Net:
         self._nodes.append(helper.make_node("Split", [x, wanted], names, axis=axis))
         return names
 
+    def top(self, x: str, count: int) -> tuple[str, str]:
+        """The largest values and where they stand."""
+        names = f"best_{len(self._nodes)}", f"place_{len(self._nodes)}"
+        wanted = self.const(np.array([count], np.int64))
+        self._nodes.append(helper.make_node("TopK", [x, wanted], list(names)))
+        return names
+
     def const(self, value: Any) -> str:
         """A stored tensor."""
         name = f"c_{len(self._stored)}"
@@ -209,3 +216,35 @@ def cells_apart(
             y = net.op(kind, y)
         found.append(y)
     return found
+
+
+def ssd(net: Net, classes: int, *, softmax: bool = True) -> list[str]:
+    """Scores with the background first, mostly won by it, and raw offsets."""
+    scores, offsets = cells_apart(net, [1 + classes, 4], [[], []], (4, 8, 16))
+    bias = np.zeros(1 + classes)
+    bias[0] = 9
+    scores = net.op("Add", scores, net.f32(bias))
+    return [net.op("Softmax", scores, axis=2) if softmax else scores, offsets]
+
+
+def queries(net: Net, classes: int, *, sigmoid: bool) -> list[str]:
+    """Scores and boxes of queries, from matrix products."""
+    y = net.op("Transpose", net.level("images", 32, 8), perm=[0, 2, 1])
+    rng = np.random.default_rng(3)
+    scores = net.op("MatMul", y, net.f32(rng.normal(0, 1, (8, classes))))
+    boxes = net.op("MatMul", y, net.f32(rng.normal(0, 1, (8, 4))))
+    boxes = net.op("Sigmoid", net.op("Add", boxes, net.f32([0.1, 0.2, 0.3, 0.4])))
+    return [net.op("Sigmoid", scores) if sigmoid else scores, boxes]
+
+
+def peaks(net: Net, *, swapped: bool = False) -> str:
+    """Rows of a box, its score and its class, the likeliest first."""
+    boxes, heat = cells_apart(net, [4, 1], [["Relu"], ["Sigmoid"]])
+    flat = net.shaped(heat, 1, -1)
+    best, index = net.top(flat, 30)
+    kind = net.op("Cast", net.op("Mod", index, net.const(np.array(3))), to=1)
+    ends = [
+        net.op("Unsqueeze", each, net.const(np.array([2]))) for each in (best, kind)
+    ]
+    few = net.op("Slice", boxes, *(net.const(np.array([n])) for n in (0, 30, 1)))
+    return net.op("Concat", few, *(ends[::-1] if swapped else ends), axis=2)

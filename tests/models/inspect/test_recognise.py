@@ -11,7 +11,16 @@ from onnx import TensorProto
 from edgepipe.models.inspect.answers import Answers
 from edgepipe.models.inspect.examine import examine
 from edgepipe.models.inspect.verdict import Verdict
-from tests.models.inspect.networks import Net, cells_apart, yolov5, yolov8, yolox
+from tests.models.inspect.networks import (
+    Net,
+    cells_apart,
+    peaks,
+    queries,
+    ssd,
+    yolov5,
+    yolov8,
+    yolox,
+)
 
 CELLS = 256 + 64 + 16
 Build = Callable[[Net], str]
@@ -131,3 +140,41 @@ def test_of_a_head_and_masks_the_user_says_which_counts(tmp_path: Path) -> None:
     told = verdict(path, outputs=(boxes,)).certain
     assert told is not None
     assert told.head == "yolov8"
+
+
+def test_offsets_to_anchors_need_the_anchors(tmp_path: Path) -> None:
+    net = Net()
+    scores, offsets = ssd(net, 7)
+    found = verdict(net.save(tmp_path / "m.onnx", [offsets, scores])).certain
+    assert found is not None
+    assert (found.head, found.outputs) == ("ssd", (scores, offsets))
+    assert found.options == {"scores": "probabilities", "background": "first"}
+    assert list(found.asked) == ["anchors"]
+
+
+def test_what_raw_scores_of_anchors_need_is_asked(tmp_path: Path) -> None:
+    net = Net()
+    found = verdict(net.save(tmp_path / "m.onnx", ssd(net, 7, softmax=False))).certain
+    assert found is not None
+    assert sorted(found.asked) == ["anchors", "scores"]
+
+
+@pytest.mark.parametrize(("sigmoid", "asked"), [(True, []), (False, ["scores"])])
+def test_queries_with_boxes_through_a_sigmoid_are_a_detr(
+    sigmoid: bool, asked: list[str], tmp_path: Path
+) -> None:
+    net = Net()
+    outputs = queries(net, 7, sigmoid=sigmoid)
+    found = verdict(net.save(tmp_path / "m.onnx", outputs)).certain
+    assert found is not None
+    assert (found.head, found.outputs, found.classes) == ("detr", tuple(outputs), 7)
+    assert list(found.asked) == asked
+
+
+def test_a_class_is_told_from_a_score_by_what_made_it(seen: Look) -> None:
+    found = seen(peaks)
+    assert [each.head for each in found.readings] == ["end-to-end"]
+    assert found.readings[0].certain
+    turned = seen(partial(peaks, swapped=True))
+    assert turned.readings == ()
+    assert "the class stands before the score" in turned.remarks[0]
