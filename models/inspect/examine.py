@@ -103,6 +103,9 @@ def _obstacles(
     if facts.foreign:
         words = ", ".join(facts.foreign)
         yield f"operators that neither onnxruntime nor OpenVINO brings: {words}"
+    opset, newest = facts.header.opsets.get("ai.onnx", 0), facts.header.newest_opset
+    if opset > newest:
+        yield f"operator set {opset}, the newest one known here is {newest}"
     if len(facts.inputs) > 1:
         names = ", ".join(repr(each.name) for each in facts.inputs)
         yield f"{len(facts.inputs)} inputs ({names[:200]}): edgepipe feeds one image"

@@ -9,6 +9,8 @@ from edgepipe.models.inspect.seen import Seen
 from edgepipe.models.inspect.verdict import Reading
 
 _MOST_ROWS = 2000
+_TENSORFLOW = "detection_boxes"
+"""So its detection API calls boxes; most, but not all of them, have y first."""
 
 
 def one_output(seen: Seen, side: int) -> Iterator[Reading | str]:
@@ -69,7 +71,7 @@ def _boxes(seen: Seen, side: int) -> tuple[dict[str, object], dict[str, str]]:
     asked: dict[str, str] = {}
     boxes = box_values(seen.values, slice(0, 4), seen.rank - 1)
     found = format_of(boxes)
-    if found is None:
+    if found is None or seen.name.startswith(_TENSORFLOW):
         asked["box_format"] = "xyxy, yxyx, cxcywh or cycxhw"
     elif found != "xyxy":
         options["box_format"] = found

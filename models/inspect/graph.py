@@ -39,6 +39,8 @@ class Header:
     external: tuple[str, ...]
     """Other files with weights."""
     metadata: Mapping[str, str]
+    newest_opset: int
+    """Of the standard domain that the onnx package knows."""
 
 
 @dataclass(frozen=True, slots=True)

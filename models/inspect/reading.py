@@ -98,6 +98,7 @@ def header_of(model: onnx.ModelProto) -> Header:
         ),
         external=tuple(external_files(model)),
         metadata={_text(each.key): _text(each.value) for each in model.metadata_props},
+        newest_opset=int(onnx.defs.onnx_opset_version()),
     )
 
 

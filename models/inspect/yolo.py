@@ -76,6 +76,12 @@ class _Layout:
 
     def _strange(self) -> str:
         """Columns behind the scores that come another way; empty if there are none."""
+        first = self._groups[0]
+        if first.count > OBJECT and first.has("Sigmoid", "Softmax"):
+            return (
+                f"output {self._seen.name!r}: the first {first.count} columns are "
+                f"scores, what follows are no scores: no head reads that"
+            )
         tail = [group for group in self._groups if group.start >= BOX]
         marks = [group.has("Sigmoid", "Softmax") for group in tail]
         odd = [

@@ -38,7 +38,11 @@ def add_to(actions: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at a file; return 1 if a card was written that lacks something."""
+    """Look at a file; return 1 if a card was written that lacks something.
+
+    Raises:
+        EdgepipeError: It is no model, edgepipe cannot feed it, or an answer is wrong.
+    """
     from edgepipe.commands.model_answers import given_answers
 
     try:
@@ -56,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
             return 1
     else:
         _print(found, items)
+    if found.obstacles:
+        raise ModelError(f"{args.model}: {'; '.join(found.obstacles)}")
     missing = unknown(items)
     if args.write is None:
         return 0
@@ -159,7 +165,6 @@ def _lines(found: "Examination") -> list[tuple[str, str]]:
     lines.append(
         ("run with", ran if not found.not_run else f"nothing: {found.not_run}")
     )
-    lines += [("!", text) for text in found.obstacles]
     lines += [("!", text) for text in found.verdict.remarks]
     return lines
 

@@ -111,6 +111,18 @@ def test_weights_in_a_second_file_are_read_where_they_lie(
     assert found.verdict.certain is not None
 
 
+def test_a_newer_operator_set_is_one_line_and_exit_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = Net(64)
+    path = net.save(tmp_path / "m.onnx", [net.op("Relu", "images")], opset=[("", 99)])
+    assert main(["model", "inspect", str(path)]) == 2
+    told = capsys.readouterr()
+    assert "operator set 99, the newest one known here is" in told.err
+    assert told.err.count("\n") == 1
+    assert "opsets       ai.onnx 99" in told.out
+
+
 def test_operators_that_only_tensorrt_brings_are_named(tmp_path: Path) -> None:
     net = Net(64)
     joined = yolov8(net, 2)
@@ -121,6 +133,7 @@ def test_operators_that_only_tensorrt_brings_are_named(tmp_path: Path) -> None:
     assert found.verdict.readings == ()
     assert found.not_run is not None
     assert "trt.plugins:EfficientNMS_TRT" in found.not_run
+    assert main(["model", "inspect", str(path)]) == 2
 
 
 @pytest.mark.parametrize(

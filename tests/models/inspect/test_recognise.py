@@ -142,6 +142,15 @@ def test_of_a_head_and_masks_the_user_says_which_counts(tmp_path: Path) -> None:
     assert told.head == "yolov8"
 
 
+def test_scores_in_front_of_bins_are_no_yolo(tmp_path: Path) -> None:
+    net = Net()
+    parts = cells_apart(net, [7, 32], [["Sigmoid"], []])
+    joined = net.op("Concat", *parts, axis=2)
+    found = verdict(net.save(tmp_path / "m.onnx", [joined]))
+    assert found.readings == ()
+    assert "the first 7 columns are scores" in found.remarks[0]
+
+
 def test_offsets_to_anchors_need_the_anchors(tmp_path: Path) -> None:
     net = Net()
     scores, offsets = ssd(net, 7)
