@@ -25,7 +25,7 @@ class Work:
 
 def work_of(graph: Graph) -> Work:
     """Count what the layers store and multiply."""
-    counted = [_macs(graph, node) for node in graph.nodes if _is_layer(node)]
+    counted = [macs_of(graph, node) for node in graph.nodes if is_layer(node)]
     return Work(
         parameters=sum(math.prod(graph.stored[name]) for name in _weights(graph)),
         macs=sum(macs for macs in counted if macs is not None),
@@ -33,7 +33,8 @@ def work_of(graph: Graph) -> Work:
     )
 
 
-def _is_layer(node: Node) -> bool:
+def is_layer(node: Node) -> bool:
+    """Whether it is a convolution or a matrix product."""
     return node.op in _CONVOLUTIONS | _PRODUCTS | {"ConvTranspose"}
 
 
@@ -42,7 +43,7 @@ def _weights(graph: Graph) -> set[str]:
     found: set[str] = set()
     reads = {"BatchNormalization", "PRelu", "InstanceNormalization"}
     for node in graph.nodes:
-        if not (_is_layer(node) or node.op in reads):
+        if not (is_layer(node) or node.op in reads):
             continue
         for name in node.inputs[1:]:
             source = name
@@ -56,7 +57,7 @@ def _weights(graph: Graph) -> set[str]:
     return found
 
 
-def _macs(graph: Graph, node: Node) -> int | None:
+def macs_of(graph: Graph, node: Node) -> int | None:
     """Multiply-accumulates of a layer for one image, None if a shape is not known."""
     out = graph.shape(node.outputs[0])
     if node.op == "ConvTranspose":

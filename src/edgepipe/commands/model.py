@@ -5,6 +5,7 @@ import importlib
 from typing import Any
 
 ACTIONS: tuple[str, ...] = (
+    "bench",
     "inspect",
     "calibrate",
     "sensitivity",

@@ -1,0 +1,59 @@
+"""How much arithmetic a network does for one image, counted in its file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgepipe.errors import ModelError
+from edgepipe.models.card import ModelCard
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Of one image: two for each multiply-accumulate of a layer, nothing else."""
+
+    int8: int
+    """Of layers whose both operands are quantised."""
+    rest: int
+    uncounted: int
+    """Layers whose shape the file does not tell; with any, the others are a least."""
+
+    @property
+    def total(self) -> int:
+        """All that were counted."""
+        return self.int8 + self.rest
+
+
+def operations_of(path: Path, card: ModelCard) -> Operations | str:
+    """Count the operations of a file at the card's size; or why that is not possible.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
+    try:
+        from onnx import shape_inference
+
+        from edgepipe.models.inspect import reading
+        from edgepipe.models.inspect.counting import is_layer, macs_of
+    except ImportError as error:
+        return f"this needs onnx ({error}): pip install 'edgepipe[models]'"
+    model = reading.with_input_shape(
+        reading.read(path), card.input_name, card.input_shape()
+    )
+    try:
+        model = shape_inference.infer_shapes(model, data_prop=True)
+    except shape_inference.InferenceError as error:
+        raise ModelError(
+            f"{path}: its shapes contradict each other: {error}"
+        ) from error
+    graph = reading.graph_of(model)
+    int8 = rest = uncounted = 0
+    for node in filter(is_layer, graph.nodes):
+        macs = macs_of(graph, node)
+        makers = [graph.producer.get(name) for name in node.inputs[:2]]
+        if macs is None:
+            uncounted += 1
+        elif all(maker and maker.op == "DequantizeLinear" for maker in makers):
+            int8 += 2 * macs
+        else:
+            rest += 2 * macs
+    return Operations(int8, rest, uncounted)
