@@ -253,6 +253,7 @@ def edgepipe(
             f"telemetry.dir={folder}",
             f"streams[0].source.uri={json.dumps(str(clip))}",
             f"model.path={json.dumps(model)}",
+            "model.gate=warn",  # time is measured, also of random weights
             *([f"model.card={json.dumps(card)}"] if card else []),
         ):
             command += ["--set", setting]

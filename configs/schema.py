@@ -39,6 +39,7 @@ Pace = Literal["realtime", "fast"]
 Transport = Literal["tcp", "udp"]
 DecoderChoice = Literal["software", "nvdec", "auto"]
 Precision = Literal["int8", "fp32"]
+GateMode = Literal["require", "warn"]
 EngineChoice = Literal["auto", "openvino", "onnxruntime"]
 TrackerKind = Literal["iou", "none"]
 AUTO = "auto"
@@ -290,6 +291,12 @@ class ModelConfig(Section):
         default="auto",
         description="The library that runs it; `auto` takes the fastest one that is"
         " installed and says which.",
+    )
+    gate: Annotated[GateMode, choice(get_args(GateMode))] = Field(
+        default="require",
+        description="What becomes of an INT8 network, variant or classifier without a"
+        " passed accuracy gate (docs/accuracy.md): `require` refuses to run it, `warn`"
+        " runs it and says so.",
     )
     card: Annotated[str | None, or_null(file_path())] = Field(
         default=None,

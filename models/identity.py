@@ -45,3 +45,19 @@ def preprocessing_sha256(card: ModelCard) -> str:
     }
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def head_sha256(card: ModelCard) -> str:
+    """A hash of everything in a card that decides what becomes of the output."""
+    facts = {
+        "head": card.head,
+        "outputs": card.outputs,
+        "options": card.head_options.said(),
+        "classes": card.class_names,
+        "score": card.score_threshold,
+        "iou": card.iou_threshold,
+        "most": card.max_detections,
+        "agnostic": card.class_agnostic,
+    }
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

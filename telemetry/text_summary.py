@@ -46,10 +46,24 @@ def _settings(summary: Summary) -> Iterator[str]:
     known = {**summary["model"], **summary["engine"]}
     words = ", ".join(str(known[k]) for k in keys if known.get(k))
     yield from _wrapped("model", words or known["reason"])
+    yield from _gate(summary["model"].get("gate", {}))
     for name, stream in summary["streams"].items():
         uri = stream["source"]["uri"] or stream["source"]["reason"]
         words = f"{uri}, {stream['criticality']}, deadline {stream['deadline_ms']:g} ms"
         yield from _wrapped(_short(name), words)
+
+
+def _gate(gate: Summary) -> Iterator[str]:
+    """What INT8 costs in accuracy; nothing of FP32."""
+    if gate.get("passed"):
+        words = (
+            f"passed ({gate['kind']}): INT8 loses {gate['drop']:.2f} points, at most"
+            f" {gate['upper']:.2f} of {gate['allowed']:g}; {gate['objects']} objects in"
+            f" {gate['frames']} frames"
+        )
+        yield from _wrapped("gate", words)
+    elif gate.get("passed") is False:
+        yield from _wrapped("gate", f"NOT PASSED: {gate['reason']}")
 
 
 def _throughput(streams: Mapping[str, Summary]) -> Iterator[str]:

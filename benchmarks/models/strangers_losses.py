@@ -35,7 +35,9 @@ class Batch:
     """For each image (n,)."""
 
 
-def drawn() -> tuple[NDArray[np.uint8], list[NDArray[np.float32]], list[NDArray[np.int64]]]:
+def drawn() -> tuple[
+    NDArray[np.uint8], list[NDArray[np.float32]], list[NDArray[np.int64]]
+]:
     """All the images, with their boxes and classes."""
     images, boxes, kinds = [], [], []
     for number in range(SCENES):
@@ -69,7 +71,9 @@ def batches(size: int, seed: int = 0) -> Iterator[Batch]:
 
 def overlap(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """IoU and generalised IoU (Rezatofighi et al., 2019) of boxes (..., 4)."""
-    inside = (torch.min(a[..., 2:], b[..., 2:]) - torch.max(a[..., :2], b[..., :2])).clamp(0)
+    inside = (
+        torch.min(a[..., 2:], b[..., 2:]) - torch.max(a[..., :2], b[..., :2])
+    ).clamp(0)
     common = inside.prod(-1)
     area = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1)
     union = area - common
@@ -96,8 +100,13 @@ def anchor_free_loss(out: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
         iou, general = overlap(found, wanted)
         quality[row, batch.kinds[row][target], cell] = iou.detach()
         spans = torch.cat([where[cell] - wanted[:, :2], wanted[:, 2:] - where[cell]], 1)
-        total = total + 2 * (1 - general).sum() + 0.5 * _spread(
-            bins[row, :, cell].T.reshape(-1, 4, BINS), spans / strides[cell, None]
+        total = (
+            total
+            + 2 * (1 - general).sum()
+            + 0.5
+            * _spread(
+                bins[row, :, cell].T.reshape(-1, 4, BINS), spans / strides[cell, None]
+            )
         )
         positives += len(cell)
     share = logits.sigmoid()
@@ -141,7 +150,9 @@ def anchored_loss(out: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
     """Softmax with hard negatives and smooth L1 of offsets (SSD, Liu et al., 2016)."""
     logits, offsets = out
     rows = anchors(HEIGHT, WIDTH)
-    corners = torch.cat([rows[:, :2] - rows[:, 2:] / 2, rows[:, :2] + rows[:, 2:] / 2], 1)
+    corners = torch.cat(
+        [rows[:, :2] - rows[:, 2:] / 2, rows[:, :2] + rows[:, 2:] / 2], 1
+    )
     kinds = torch.zeros(logits.shape[:2], dtype=torch.long)
     place, positives = logits.new_zeros(()), 0
     for row, boxes in enumerate(batch.boxes):
@@ -155,9 +166,14 @@ def anchored_loss(out: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
         chosen = (best >= 0.45).nonzero().flatten()
         kinds[row, chosen] = 1 + batch.kinds[row][owner[chosen]]
         wanted = boxes[owner[chosen]]
-        middle, size = (wanted[:, :2] + wanted[:, 2:]) / 2, wanted[:, 2:] - wanted[:, :2]
+        middle, size = (
+            (wanted[:, :2] + wanted[:, 2:]) / 2,
+            wanted[:, 2:] - wanted[:, :2],
+        )
         at = rows[chosen]
-        target = torch.cat([(middle - at[:, :2]) / at[:, 2:], (size / at[:, 2:]).log()], 1)
+        target = torch.cat(
+            [(middle - at[:, :2]) / at[:, 2:], (size / at[:, 2:]).log()], 1
+        )
         target = target / torch.tensor(VARIANCES)
         place = place + F.smooth_l1_loss(offsets[row, chosen], target, reduction="sum")
         positives += len(chosen)

@@ -102,7 +102,9 @@ class AnchorFree(nn.Module):
             above = z
             feats.insert(0, z)
         feats = [f(z) for f, z in zip(self.smooth, feats, strict=True)]
-        score = [layer(z).flatten(2) for layer, z in zip(self.score, feats, strict=True)]
+        score = [
+            layer(z).flatten(2) for layer, z in zip(self.score, feats, strict=True)
+        ]
         box = [layer(z).flatten(2) for layer, z in zip(self.box, feats, strict=True)]
         return torch.cat(score, 2), torch.cat(box, 2)
 
@@ -126,7 +128,9 @@ class AnchorFreeExport(nn.Module):
         self.register_buffer("strides", strides[None, None])
         # The mean of a distribution as a convolution, as YOLOv8 has it.
         self.mean = nn.Conv2d(BINS, 1, 1, bias=False)
-        self.mean.weight.data = torch.arange(BINS, dtype=torch.float32).view(1, -1, 1, 1)
+        self.mean.weight.data = torch.arange(BINS, dtype=torch.float32).view(
+            1, -1, 1, 1
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Of images (1, 3, h, w) in RGB from 0 to 1."""

@@ -85,7 +85,9 @@ def train(stranger: Stranger, minutes: float) -> nn.Module:
     torch.manual_seed(0)
     net = stranger.net()
     average = torch.optim.swa_utils.AveragedModel(
-        net, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.99), use_buffers=True
+        net,
+        multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.99),
+        use_buffers=True,
     )
     optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=1e-4)
     source = batches(BATCH)
@@ -111,7 +113,9 @@ def main() -> None:
     """Train and export."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=6.0, help="of processor time for each")
+    parser.add_argument(
+        "--minutes", type=float, default=6.0, help="of processor time for each"
+    )
     parser.add_argument("--only", choices=STRANGERS)
     args = parser.parse_args()
     torch.set_num_threads(1)

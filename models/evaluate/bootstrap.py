@@ -18,7 +18,7 @@ Statistic = Callable[[Weights], NDArray[np.float64]]
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
-MOST_GROUPS = 1000
+MOST_GROUPS = 200
 """Of frames that are left out together while influences are found."""
 
 

@@ -14,7 +14,7 @@ from edgepipe.models.evaluate.matching import Flags, Matches
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 """Where precision is read off and averaged."""
-_AT_ONCE = 1 << 21
+_AT_ONCE = 1 << 16
 """Most numbers in an array while many weightings are worked on."""
 
 Weights = NDArray[np.float64]

@@ -149,6 +149,7 @@ class Pipeline:
             self.config.classifiers,
             self.networks.full.card.class_names,
             slots=slots,
+            gate=self.config.model.gate,
         )
         self._closers.callback(self.classifiers.close)
         self.card: ModelCard = self.networks.full.card

@@ -7,6 +7,7 @@ from typing import Any
 from edgepipe.cards import card_of
 from edgepipe.configs.schema import ClassifierConfig
 from edgepipe.errors import ConfigError
+from edgepipe.gates import pass_gate
 from edgepipe.models.card import ModelCard
 from edgepipe.models.classifier import Classifier
 from edgepipe.models.engine import Engine
@@ -29,6 +30,7 @@ class Classifiers:
         configs: What to load.
         class_names: Labels of the detector.
         slots: Frames that are worked on at once.
+        gate: What to do without a passed accuracy gate: ``require`` or ``warn``.
 
     Raises:
         EdgepipeError: One cannot be loaded, is no second one, or asks for a class that
@@ -41,7 +43,10 @@ class Classifiers:
         class_names: Sequence[str],
         *,
         slots: int,
+        gate: str,
     ) -> None:
+        self._gate = gate
+        self._gates: dict[str, dict[str, Any]] = {}
         self.warnings: list[str] = []
         self.stages: dict[str, Classify | FindKeypoints] = {}
         """By name; shared by all streams."""
@@ -74,6 +79,13 @@ class Classifiers:
             batch_max=batch,
         )
         self._closers.callback(engine.close)
+        self._gates[config.name] = pass_gate(
+            card,
+            config.precision,
+            config.card or config.path,
+            self._gate,
+            self.warnings,
+        )
         self._loaded[config.name] = card, engine, batch
         crops = Crops(
             card,
@@ -102,6 +114,7 @@ class Classifiers:
                     "input": [card.height, card.width],
                     "engine": engine.info.engine,
                     "objects": self.stages[name].counts,
+                    "gate": self._gates[name],
                 }
                 for name, (card, engine, _) in self._loaded.items()
             }

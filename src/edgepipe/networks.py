@@ -9,6 +9,7 @@ from edgepipe.cards import card_of
 from edgepipe.configs.ladder import FULL, RungPlan
 from edgepipe.configs.schema import ModelConfig
 from edgepipe.errors import ModelError
+from edgepipe.gates import pass_gate
 from edgepipe.models.card import ModelCard
 from edgepipe.models.detector import Detector
 from edgepipe.models.engine import Engine
@@ -40,6 +41,8 @@ class Network:
     """Shared by all streams."""
     ring: BufferRing
     """Where its input is lent from; variants of one input size share it."""
+    gate: Mapping[str, Any]
+    """Whether it has passed its accuracy gate, for the summary."""
 
     def convert(self) -> Convert:
         """A stage that makes the network's input; each stream has its own."""
@@ -114,10 +117,11 @@ class Networks:
             warm_up(network.engine, network.card, self.batch_max)
 
     def facts(self) -> dict[str, Any]:
-        """What is known of the variants, for the summary; empty without any."""
+        """What is known of the gate and of variants, for the summary."""
+        gate = {"gate": self.full.gate}
         if len(self.by_variant) == 1:
-            return {}
-        return {
+            return gate
+        return gate | {
             "variants": {
                 name: {
                     "name": network.card.name,
@@ -125,6 +129,7 @@ class Networks:
                     "input": [network.card.height, network.card.width],
                     "engine": network.engine.info.engine,
                     "frame_ms": self._times_ns[name][0] / 1e6,
+                    "gate": network.gate,
                 }
                 for name, network in self.by_variant.items()
             }
@@ -210,12 +215,14 @@ class Networks:
             batch_max=self.batch_max,
         )
         self._closers.callback(engine.close)
+        named = model.card or model.path
+        gate = pass_gate(card, model.precision, named, model.gate, self.warnings)
         size = card.height, card.width
         if size not in self._rings:
             self._rings[size] = BufferRing(in_flight, *size)
         recorded_as = model.precision if name == FULL else name
         infer = Infer(_detector(model, card, engine), recorded_as, self.batch_max)
-        return Network(card, engine, infer, self._rings[size])
+        return Network(card, engine, infer, self._rings[size], gate)
 
     def _check_classes(self) -> None:
         """A class is a number: it must mean the same on every rung."""

@@ -9,6 +9,7 @@ ACTIONS: tuple[str, ...] = (
     "inspect",
     "calibrate",
     "sensitivity",
+    "eval",
 )
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 

@@ -1,0 +1,140 @@
+"""Labels and results as COCO keeps them: one JSON file."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import numpy as np
+
+from edgepipe.errors import InputError
+from edgepipe.models.evaluate.matching import Detected
+from edgepipe.models.evaluate.truths import Objects
+
+_MOST = 1e12
+
+
+def read_coco(
+    path: Path, text: str
+) -> tuple[tuple[str, ...], dict[str, Objects], tuple[str, ...]]:
+    """Category names, the objects of each image by its name, and notes.
+
+    Crowds are crowds. An object without an area has that of its box.
+
+    Raises:
+        InputError: It is no JSON, or something in it makes no sense.
+    """
+    document = _parse(path, text)
+    categories = {
+        _integer(each, "id", f"{path}: categories[{k}]"): str(each.get("name"))
+        for k, each in enumerate(_list(document, "categories", path))
+    }
+    labels = {number: k for k, number in enumerate(categories)}
+    images: dict[int, str] = {}
+    for k, each in enumerate(_list(document, "images", path)):
+        where = f"{path}: images[{k}]"
+        number = _integer(each, "id", where)
+        images[number] = PurePosixPath(str(each.get("file_name", number))).stem
+    rows: dict[int, list[tuple[Any, ...]]] = {number: [] for number in images}
+    for k, each in enumerate(_list(document, "annotations", path)):
+        where = f"{path}: annotations[{k}]"
+        image = _integer(each, "image_id", where)
+        category = _integer(each, "category_id", where)
+        if image not in rows or category not in labels:
+            what = "image_id" if image not in rows else "category_id"
+            raise InputError(f"{where}: {what} {each[what]} is not in the file")
+        rows[image].append((*_box(each, where), labels[category], _area(each), each))
+    return (
+        tuple(categories.values()),
+        {images[number]: _objects(found) for number, found in rows.items()},
+        (),
+    )
+
+
+def results_of(
+    frames: Iterable[tuple[int, Detected]], category_ids: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Detections in COCO's form for results.
+
+    Args:
+        frames: Each image's id and what was found in it.
+        category_ids: Of each of the network's classes.
+    """
+    return [
+        {
+            "image_id": image,
+            "category_id": category_ids[int(found.class_id[k])],
+            "bbox": [x1, y1, x2 - x1, y2 - y1],
+            "score": float(found.score[k]),
+        }
+        for image, found in frames
+        for k, (x1, y1, x2, y2) in enumerate(found.xyxy.astype(np.float64).tolist())
+    ]
+
+
+def _objects(rows: Sequence[tuple[Any, ...]]) -> Objects:
+    crowd = np.array([bool(row[6].get("iscrowd")) for row in rows], np.bool_)
+    boxes = np.array([row[:4] for row in rows], np.float64).reshape(-1, 4)
+    own = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    told = np.array([row[5] for row in rows], np.float64)
+    return Objects(
+        boxes,
+        np.array([row[4] for row in rows], np.int64),
+        crowd,
+        crowd,
+        np.where(np.isnan(told), own, told),
+    )
+
+
+def _box(annotation: Mapping[str, Any], where: str) -> tuple[float, ...]:
+    box: Any = annotation.get("bbox")
+    given = cast(list[object], box) if isinstance(box, list) else []
+    values = [_number(each) for each in given]
+    if len(values) != 4 or any(map(math.isnan, values)):
+        raise InputError(f"{where}: bbox: expected four numbers, got {box!r:.80}")
+    x, y, width, height = values
+    if width <= 0 or height <= 0:
+        raise InputError(f"{where}: bbox: expected a size above 0, got {box!r}")
+    return x, y, x + width, y + height
+
+
+def _area(annotation: Mapping[str, Any]) -> float:
+    return _number(annotation.get("area"))
+
+
+def _number(value: object) -> float:
+    """A number as it is; NaN for anything else and for what no picture can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if abs(value) <= _MOST else math.nan
+
+
+def _integer(entry: Mapping[str, Any], key: str, where: str) -> int:
+    value = entry.get(key)
+    if type(value) is not int:
+        raise InputError(f"{where}: {key}: expected a whole number, got {value!r}")
+    return value
+
+
+def _list(document: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
+    entries: Any = document.get(key)
+    if not isinstance(entries, list):
+        raise InputError(f"{path}: {key}: expected a list, got {entries!r:.40}")
+    found = cast(list[dict[str, Any]], entries)
+    for k, entry in enumerate(cast(list[object], entries)):
+        if not isinstance(entry, dict):
+            raise InputError(f"{path}: {key}[{k}]: expected an object")
+    return found
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: no JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: nested too deeply") from error
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: expected an object with images and annotations")
+    return cast(dict[str, Any], document)

@@ -1,0 +1,177 @@
+"""Two precisions of one network, judged frame by frame."""
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.errors import ModelError
+from edgepipe.models.candidates import BadOutputError
+from edgepipe.models.card import ModelCard
+from edgepipe.models.classifier import Classifier
+from edgepipe.models.detector import Detector
+from edgepipe.models.engine import Engine
+from edgepipe.models.evaluate.agreement import (
+    Boxes,
+    as_one_class,
+    mirror_back,
+    mirror_image,
+    truth_from,
+)
+from edgepipe.models.evaluate.matching import Matches, Truth, match
+from edgepipe.models.evaluate.verdict import (
+    Drop,
+    by_class,
+    drop_of_agreement,
+    drop_of_precision,
+)
+from edgepipe.models.gate import Kind
+from edgepipe.models.heads import CLASSIFIERS
+from edgepipe.samples import Sample
+from edgepipe.truth import FrameTruth
+
+LOWEST_SCORE = 0.05
+"""From here on detections are judged: average precision asks for unsure ones, too."""
+MOST_DETECTIONS = 300
+"""In a frame; a card's own limit is for those that are shown."""
+NOTHING = Boxes(np.empty((0, 4), np.float32), np.empty(0, "f4"), np.empty(0, np.int32))
+
+
+class Judge(Protocol):
+    """Looks at frames one by one and says at the end what INT8 lost."""
+
+    kind: Kind
+    metric: str
+    """What its points are."""
+    reference: str
+    """What both networks are judged against."""
+
+    def look(self, sample: Sample) -> None:
+        """Take one frame."""
+        ...
+
+    def drop(self, seed: int) -> Drop | None:
+        """What was lost; None where there was nothing to be found.
+
+        Args:
+            seed: Of the bootstrap.
+        """
+        ...
+
+
+def judge_of(
+    card: ModelCard, fp32: Engine, int8: Engine, labels: FrameTruth | None
+) -> Judge:
+    """The judge for a network, with labels or without.
+
+    Raises:
+        ModelError: A classifier is to be judged by labels of boxes.
+    """
+    if card.head not in CLASSIFIERS:
+        return _Detectors(card, fp32, int8, labels)
+    if labels is None:
+        return _Classifiers(card, fp32, int8)
+    raise ModelError(
+        f"model {card.name!r} is a classifier: labels are of boxes; leave them out and"
+        f" its agreement with FP32 is judged"
+    )
+
+
+class _Detectors:
+    """Both detectors, against labels or what FP32 sees in the mirrored picture."""
+
+    def __init__(
+        self, card: ModelCard, fp32: Engine, int8: Engine, labels: FrameTruth | None
+    ) -> None:
+        self._labels = labels
+        self._score = card.score_threshold
+        self._before, self._after = _detector(card, fp32), _detector(card, int8)
+        self._frames: tuple[list[Matches], list[Matches]] = ([], [])
+        self.kind: Kind = "agreement" if labels is None else "ap"
+        self.metric = "AP, IoU .50 to .95, mean over classes (COCO)"
+        if labels is not None:
+            self.reference = f"labels: {labels.name}"
+        else:
+            self.metric = "AP, IoU .50 to .95, all objects alike whatever their class"
+            self.reference = (
+                "no labels: what FP32 sees in the mirrored picture, from the card's"
+                " score on"
+            )
+
+    def look(self, sample: Sample) -> None:
+        """Take one frame, if it is known what is to be seen."""
+        truth = self._mirrored(sample) if self._labels is None else None
+        if self._labels is not None:
+            truth = self._labels.of(sample)
+        if truth is None:
+            return
+        for detector, frames in zip(
+            (self._before, self._after), self._frames, strict=True
+        ):
+            found = _captured(_detect(detector, sample.image), sample)
+            frames.append(match(found, truth))
+
+    def drop(self, seed: int) -> Drop | None:
+        """With labels by the mean over classes; the table is always by class."""
+        before, after = self._frames
+        if not any(len(frame.objects) for frame in before):
+            return None
+        if self._labels is not None:
+            return drop_of_precision(before, after, seed=seed)
+        pooled = as_one_class(before), as_one_class(after)
+        drop = drop_of_precision(*pooled, seed=seed)
+        return replace(drop, classes=by_class(before, after))
+
+    def _mirrored(self, sample: Sample) -> Truth:
+        left = sample.letterbox.pad_x
+        width = round(sample.size[0] * sample.letterbox.scale_x)
+        seen = _detect(self._before, mirror_image(sample.image, left, width))
+        back = mirror_back(seen, left, width)
+        return truth_from(_captured(back, sample), self._score)
+
+
+class _Classifiers:
+    """Both classifiers, on whole pictures; FP32 is right."""
+
+    def __init__(self, card: ModelCard, fp32: Engine, int8: Engine) -> None:
+        self._both = Classifier(card, fp32), Classifier(card, int8)
+        self._same: list[bool] = []
+        self.kind: Kind = "top-1"
+        self.metric = "pictures whose first class is FP32's, per cent"
+        self.reference = "no labels: what FP32 says"
+
+    def look(self, sample: Sample) -> None:
+        """Take one picture."""
+        image = sample.image[np.newaxis]
+        before, after = (each.classify(image).class_id[0] for each in self._both)
+        self._same.append(bool(before == after))
+
+    def drop(self, seed: int) -> Drop | None:
+        """How often they differ."""
+        same = np.array(self._same, np.bool_)
+        return drop_of_agreement(same, seed=seed) if len(same) else None
+
+
+def _detector(card: ModelCard, engine: Engine) -> Detector:
+    """One that gives unsure detections, too."""
+    return Detector(
+        card,
+        engine,
+        score=min(LOWEST_SCORE, card.score_threshold),
+        iou=card.iou_threshold,
+        max_detections=MOST_DETECTIONS,
+        class_agnostic=card.class_agnostic,
+    )
+
+
+def _detect(detector: Detector, image: NDArray[np.uint8]) -> Boxes:
+    """What it finds, in network pixels; nothing in a frame that comes out as NaN."""
+    (found,) = detector.detect_each(image[np.newaxis])
+    if isinstance(found, BadOutputError):
+        return NOTHING
+    return Boxes(found.xyxy, found.score, found.class_id)
+
+
+def _captured(found: Boxes, sample: Sample) -> Boxes:
+    return replace(found, xyxy=sample.letterbox.to_captured(found.xyxy))
