@@ -26,8 +26,8 @@ class BoxRule:
         options = card.head_options
         self.format: BoxFormat = options.box_format or box_format
         is_share = normalized if options.normalized is None else options.normalized
-        sides = (card.width, card.height) if is_share else (1, 1)
-        self._scale = np.array([*sides, *sides], np.float32)
+        sides = [card.width, card.height] * 2
+        self._scale = np.array(sides, np.float32) if is_share else None
 
     def xyxy(self, boxes: NDArray[np.float32], name: str) -> NDArray[np.float32]:
         """(n, 4) edges in pixels of the network's input.
@@ -40,8 +40,9 @@ class BoxRule:
         with np.errstate(over="ignore", invalid="ignore"):
             if self.format in ("cxcywh", "cycxhw"):
                 boxes = corners(boxes)
-            found = np.asarray(boxes * self._scale, np.float32)
-        return finite_boxes(found, name)
+            if self._scale is not None:
+                boxes = boxes * self._scale
+        return finite_boxes(np.array(boxes, np.float32), name)
 
 
 def corners(boxes: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -33,11 +33,16 @@ class YoloV8Head:
     ) -> Candidates:
         """See :class:`edgepipe.models.candidates.Head`."""
         output = outputs[self._output][image_index]
-        require_finite(output, self._output)
         # The maximum alone is several times cheaper than the maximum and its index;
         # the index is asked for the few cells that are left.
+        highest = output[4:].max(axis=0)
+        # An infinity above is in one of the maxima, everything else in the minimum:
+        # a pass less than looking for both in the whole.
+        ends = output.min(), output[:4].max(), highest.max()
+        if not np.isfinite(ends).all():
+            require_finite(output, self._output)
         least = np.float32(self._scores.least(score_threshold))
-        cells = np.flatnonzero(output[4:].max(axis=0) >= least)
+        cells = np.flatnonzero(highest >= least)
         shares = self._scores.shares(output[4:, cells])
         score = shares.max(axis=0)
         kept = score >= np.float32(score_threshold)

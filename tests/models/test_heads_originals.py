@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from edgepipe.models.load import load_engine
 
 from .conftest import PLAIN
 
+LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For machines that do other work as well."""
 Row = tuple[float, float, float, float, float, int]
 """x1, y1, x2, y2, score, class."""
 SIDE = 32
@@ -122,6 +124,7 @@ def scored(kind: str, *shape: int) -> st.SearchStrategy[Numbers]:
     shares.flatmap(lambda k: st.tuples(st.just(k), scored(k, CLASSES, YOLO_CELLS))),
     eighths(4, YOLO_CELLS, low=0, high=64),
 )
+@settings(LOADED)
 def test_yolov8(scores: tuple[str, Numbers], boxes: Numbers) -> None:
     kind, raw = scores
     output = np.concatenate([boxes, raw], axis=1)
@@ -135,7 +138,7 @@ def test_yolov8(scores: tuple[str, Numbers], boxes: Numbers) -> None:
 
 @pytest.mark.parametrize("strides", [(8, 16, 32), (8, 16), (4, 8, 16, 32)])
 @given(data=st.data(), kind=shares)
-@settings(max_examples=25)
+@settings(LOADED, max_examples=25)
 def test_yolov5_with_three_anchors_a_cell(
     strides: tuple[int, ...], data: st.DataObject, kind: str
 ) -> None:
@@ -155,6 +158,7 @@ def test_yolov5_with_three_anchors_a_cell(
 
 
 @given(data=st.data(), kind=shares, decoded=st.booleans())
+@settings(LOADED)
 def test_yolox(data: st.DataObject, kind: str, decoded: bool) -> None:
     boxes = data.draw(eighths(YOLO_CELLS, 4, low=-2, high=3))
     raw = data.draw(scored(kind, YOLO_CELLS, 1 + CLASSES))
@@ -176,7 +180,7 @@ def test_yolox(data: st.DataObject, kind: str, decoded: bool) -> None:
 
 
 @given(data=st.data(), kind=shares)
-@settings(max_examples=25)
+@settings(LOADED, max_examples=25)
 def test_nanodet(data: st.DataObject, kind: str) -> None:
     raw = data.draw(scored(kind, YOLO_CELLS, CLASSES))
     bins = data.draw(eighths(YOLO_CELLS, 44, low=-3, high=3))
@@ -226,6 +230,7 @@ anchor = st.tuples(*[st.integers(1, 8).map(lambda value: value / 8)] * 4)
     y_first=st.booleans(),
     anchors=st.lists(anchor, min_size=1, max_size=9),
 )
+@settings(LOADED)
 def test_ssd(
     data: st.DataObject,
     kind: str,
@@ -281,7 +286,7 @@ LAYOUTS: dict[str, Callable[[float, float, float, float], Edges]] = {
     layout=st.sampled_from(sorted(LAYOUTS)),
     shares_=st.booleans(),
 )
-@settings(max_examples=50)
+@settings(LOADED, max_examples=50)
 def test_boxes_and_detr(
     head: str,
     data: st.DataObject,
@@ -311,7 +316,7 @@ def test_boxes_and_detr(
 
 
 @given(data=st.data(), layout=st.sampled_from(sorted(LAYOUTS)), shares_=st.booleans())
-@settings(max_examples=50)
+@settings(LOADED, max_examples=50)
 def test_end_to_end(data: st.DataObject, layout: str, shares_: bool) -> None:
     boxes = data.draw(eighths(8, 4, low=0, high=1 if shares_ else 32))
     scores = data.draw(eighths(8, 1, low=0, high=1))
@@ -328,7 +333,7 @@ def test_end_to_end(data: st.DataObject, layout: str, shares_: bool) -> None:
 
 
 @given(data=st.data(), first=st.booleans(), there=st.none() | st.integers(0, 8))
-@settings(max_examples=50)
+@settings(LOADED, max_examples=50)
 def test_postprocessed(data: st.DataObject, first: bool, there: int | None) -> None:
     boxes = data.draw(eighths(8, 4, low=0, high=32))
     scores = data.draw(eighths(8, low=0, high=1))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -23,6 +23,8 @@ from edgepipe.models.heads import build_head, check_outputs
 from .conftest import PLAIN
 from .scripted import Scripted
 
+LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For machines that do other work as well."""
 MakeCard = Callable[..., ModelCard]
 Outputs = dict[str, NDArray[np.float32]]
 EIGHTY = tuple(f"class {number}" for number in range(80))
@@ -79,7 +81,7 @@ def test_the_wrong_layout_is_refused_by_its_shape(
     strides=st.sampled_from([(8, 16, 32), (8, 16, 32, 64), (16, 32), (4, 8, 16, 32)]),
     data=st.data(),
 )
-@settings(max_examples=50)
+@settings(LOADED, max_examples=50)
 def test_one_object_in_any_layout_and_size_is_one_detection(
     height: int, width: int, classes: int, strides: tuple[int, ...], data: Any
 ) -> None:

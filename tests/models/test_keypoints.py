@@ -9,7 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from edgepipe.models.load import load_engine
 from .conftest import PLAIN
 from .scripted import Scripted
 
+LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For machines that do other work as well."""
 MakeCard = Callable[..., ModelCard]
 FACE = """\
 name: face
@@ -122,7 +124,7 @@ def values(*shape: int, low: int = -8, high: int = 8) -> Any:
 
 
 @given(st.data(), st.booleans())
-@settings(max_examples=30)
+@settings(LOADED, max_examples=30)
 def test_the_likeliest_anchors_points_lie_round_its_cell(
     data: st.DataObject, at_once: bool
 ) -> None:
@@ -167,6 +169,7 @@ def test_the_likeliest_anchors_points_lie_round_its_cell(
     st.booleans(),
     st.sampled_from(["flat", "rows", "deep"]),
 )
+@settings(LOADED)
 def test_regressed_points_are_read_as_the_card_says(
     data: st.DataObject, format_: str, shares: bool, shape: str
 ) -> None:
@@ -195,6 +198,7 @@ def test_regressed_points_are_read_as_the_card_says(
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 6))
+@settings(LOADED)
 def test_the_highest_cell_of_a_heatmap_moves_to_its_higher_neighbour(
     data: st.DataObject, rows: int, columns: int
 ) -> None:
