@@ -110,10 +110,9 @@ def _bytes(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _work(scratch: Path) -> None:
-    """What the process does."""
+def work(scratch: Path) -> None:
+    """What the process does: leave results in the folder that it got its task in."""
     task = json.loads((scratch / _TASK).read_text())
-    _bound_memory()
     _infer(scratch / _MODEL, scratch / _FIXED)
     try:
         ort: Any = import_module("onnxruntime")
@@ -197,4 +196,5 @@ def _run(ort: Any, scratch: Path, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    _work(Path(sys.argv[1]))
+    _bound_memory()
+    work(Path(sys.argv[1]))

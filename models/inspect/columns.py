@@ -5,17 +5,23 @@ columns are which, and what was done to them, stands in the graph.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.models.inspect.backwards import (
+    LAYERS,
+    MOVES,
+    Place,
+    before,
+    is_expectation,
+    of_columns,
+    same_size,
+)
 from edgepipe.models.inspect.graph import Graph, Node
 
-LAYERS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "ConvInteger"}
-"""Where a trace ends: what is in front of it is learned."""
 _BINARY = {"Add", "Sub", "Mul", "Div", "Pow"}
 _MOST_STEPS = 20_000
 """Of one trace; a graph built to have endless paths ends here."""
@@ -74,22 +80,18 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Columns ``low`` to ``high`` of an axis; None: which it is is no longer known."""
+class _Trail:
+    """How far a trace has come on one way."""
 
-    name: str
-    axis: int | None
-    low: int
-    high: int
+    place: Place
+    shift: int
+    """Added to the place's columns to get those of the output."""
+    steps: tuple[Step, ...]
 
-
-class _Budget:
-    def __init__(self) -> None:
-        self.left = _MOST_STEPS
-
-    def spend(self) -> bool:
-        self.left -= 1
-        return self.left >= 0
+    def to(self, place: Place, *steps: Step) -> "_Trail":
+        """Further back, to where the same columns of the output are."""
+        moved = self.shift + self.place.low - place.low
+        return _Trail(place, moved, (*self.steps, *steps))
 
 
 def columns_of(graph: Graph, name: str, axis: int) -> tuple[Columns, ...]:
@@ -98,8 +100,7 @@ def columns_of(graph: Graph, name: str, axis: int) -> tuple[Columns, ...]:
     size = shape[axis] if shape is not None and axis < len(shape) else None
     if size is None:
         return ()
-    place = _Place(name, axis, 0, size)
-    found = list(_trace(graph, place, 0, (), _Budget()))
+    found = list(_trace(graph, Place(name, axis, 0, size)))
     edges = sorted({edge for low, high, _ in found for edge in (low, high)})
     pieces = [
         Columns(
@@ -110,250 +111,77 @@ def columns_of(graph: Graph, name: str, axis: int) -> tuple[Columns, ...]:
     return tuple(pieces)
 
 
-_Found = tuple[int, int, Path]
-"""First column of the output, the one behind the last, and how they came about."""
+def _trace(graph: Graph, start: Place) -> Iterator[tuple[int, int, Path]]:
+    """First column of the output, the one behind the last, and how they came about."""
+    waiting, left = [_Trail(start, 0, ())], _MOST_STEPS
+    while waiting:
+        trail = _noting_whole_numbers(graph, waiting.pop())
+        left -= 1
+        is_long = left < 0 or len(trail.steps) > _MOST_DEPTH
+        back = "unknown" if is_long else _back(graph, trail)
+        if isinstance(back, str):
+            low, high = (trail.place.low, trail.place.high)
+            yield low + trail.shift, high + trail.shift, Path(trail.steps, back)
+        else:
+            waiting += back[::-1]
 
 
-def _trace(
-    graph: Graph, place: _Place, shift: int, steps: tuple[Step, ...], budget: _Budget
-) -> Iterator[_Found]:
-    """Follow a place backwards; ``shift`` is added to get the output's columns."""
-    is_whole = graph.dtypes.get(place.name, "").startswith(("int", "uint"))
-    if is_whole and steps[-1:] != (WHOLE,):
-        steps = (*steps, WHOLE)
-    node = graph.producer.get(place.name)
-    if node is None or (node.op in LAYERS and not _is_expectation(graph, node)):
-        yield _end(place, shift, steps, node.op if node else "input or constant")
-        return
-    if not budget.spend() or len(steps) > _MOST_DEPTH:
-        yield _end(place, shift, steps, "unknown")
-        return
+def _noting_whole_numbers(graph: Graph, trail: _Trail) -> _Trail:
+    is_whole = graph.dtypes.get(trail.place.name, "").startswith(("int", "uint"))
+    if is_whole and trail.steps[-1:] != (WHOLE,):
+        return trail.to(trail.place, WHOLE)
+    return trail
+
+
+def _back(graph: Graph, trail: _Trail) -> list[_Trail] | str:
+    """One operator back on every way; at the end of all, what stands there."""
+    node = graph.producer.get(trail.place.name)
+    if node is None:
+        return "input or constant"
+    if node.op in LAYERS and not is_expectation(graph, node):
+        return node.op
     if node.op == "Concat":
-        yield from _through_concat(graph, node, place, shift, steps, budget)
-    elif node.op in _BINARY:
-        yield from _through_binary(graph, node, place, shift, steps, budget)
-    else:
-        before = _before(graph, node, place)
-        if before is None:
-            yield _end(place, shift, steps, node.op)
-            return
-        moved = shift + place.low - before.low if before.axis is not None else shift
-        if before.axis is None and place.axis is not None:
-            # From here on the columns stay as they are in the output.
-            before = _Place(before.name, None, place.low + shift, place.high + shift)
-            moved = 0
-        more = steps if node.op in _MOVES else (*steps, _step(graph, node))
-        yield from _trace(graph, before, moved, more, budget)
+        return _into_parts(graph, node, trail)
+    if node.op in _BINARY:
+        return _into_operands(graph, node, trail)
+    place = before(graph, node, trail.place)
+    if place is None:
+        return node.op
+    if node.op in MOVES:
+        return [trail.to(place)]
+    return [trail.to(place, Step("Expectation" if node.op in LAYERS else node.op))]
 
 
-def _end(place: _Place, shift: int, steps: tuple[Step, ...], source: str) -> _Found:
-    return place.low + shift, place.high + shift, Path(steps, source)
-
-
-def _is_expectation(graph: Graph, node: Node) -> bool:
-    """Whether a convolution is the mean of a distribution over 0, 1, 2 and so on."""
-    weight = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
-    if weight is None or weight.size < 2:
-        return False
-    counts = np.arange(weight.size, dtype=np.float64)
-    return bool(np.allclose(weight.ravel().astype(np.float64), counts))
-
-
-def _step(graph: Graph, node: Node) -> Step:
-    return Step("Expectation" if node.op in LAYERS else node.op)
-
-
-_MOVES = {
-    "Identity",
-    "Cast",
-    "Reshape",
-    "Transpose",
-    "Squeeze",
-    "Unsqueeze",
-    "Flatten",
-    "Slice",
-    "Split",
-    "QuantizeLinear",
-    "DequantizeLinear",
-    "Gather",
-    "Expand",
-    "Tile",
-    "Resize",
-}
-"""Operators that move values and do not change them."""
-_ONE_BY_ONE = {
-    "Sigmoid",
-    "HardSigmoid",
-    "Exp",
-    "Relu",
-    "Softplus",
-    "Softmax",
-    "Clip",
-    "Neg",
-    "Tanh",
-    "LeakyRelu",
-    "Log",
-    "Sqrt",
-    "BatchNormalization",
-    "InstanceNormalization",
-    "LayerNormalization",
-    "Max",
-    "Min",
-    "Abs",
-}
-"""Operators that keep the shape of their first input."""
-
-
-def _through_concat(
-    graph: Graph,
-    node: Node,
-    place: _Place,
-    shift: int,
-    steps: tuple[Step, ...],
-    budget: _Budget,
-) -> Iterator[_Found]:
+def _into_parts(graph: Graph, node: Node, trail: _Trail) -> list[_Trail] | str:
+    """To the inputs of a Concat that hold some of the columns."""
+    place = trail.place
     shapes = [graph.shape(name) for name in node.inputs]
     rank = next((len(shape) for shape in shapes if shape is not None), 0)
     axis = int(node.attributes.get("axis", 0)) % max(rank, 1)
     if place.axis != axis:
-        for name in dict.fromkeys(node.inputs):
-            there = _Place(name, place.axis, place.low, place.high)
-            yield from _trace(graph, there, shift, steps, budget)
-        return
-    start = 0
+        parts = dict.fromkeys(node.inputs)
+        return [trail.to(replace(place, name=name)) for name in parts]
+    start, found = 0, list[_Trail]()
     for name, shape in zip(node.inputs, shapes, strict=True):
-        size = shape[axis] if shape is not None else None
+        size = shape[axis] if shape is not None and axis < len(shape) else None
         if size is None:
-            yield _end(place, shift, steps, "unknown")
-            return
+            return "unknown"
         low, high = max(place.low, start), min(place.high, start + size)
         if low < high:
-            there = _Place(name, axis, low - start, high - start)
-            yield from _trace(graph, there, shift + start, steps, budget)
+            there = Place(name, axis, low - start, high - start)
+            found.append(_Trail(there, trail.shift + start, trail.steps))
         start += size
+    return found or "unknown"
 
 
-def _through_binary(
-    graph: Graph,
-    node: Node,
-    place: _Place,
-    shift: int,
-    steps: tuple[Step, ...],
-    budget: _Budget,
-) -> Iterator[_Found]:
-    """Into the operands that depend on the image; the other is noted."""
+def _into_operands(graph: Graph, node: Node, trail: _Trail) -> list[_Trail] | str:
+    """To the operands that depend on the image; the other is noted."""
     moving = [name for name in node.inputs if name in graph.from_image]
     fixed = [name for name in node.inputs if name not in graph.from_image]
     value = graph.constant(fixed[0]) if fixed else None
     if value is not None:
-        value = _of_columns(value, place, graph.shape(place.name))
+        value = of_columns(value, trail.place, graph.shape(trail.place.name))
     step = Step(node.op, value, bool(fixed))
-    for name in dict.fromkeys(moving):
-        there = _same_size(graph, name, place)
-        yield from _trace(graph, there, shift, (*steps, step), budget)
-
-
-def _same_size(graph: Graph, name: str, place: _Place) -> _Place:
-    """The same columns of an operand, which may have fewer dimensions or repeat one."""
-    mine, other = graph.shape(place.name), graph.shape(name)
-    if place.axis is None or mine is None or other is None:
-        return _Place(name, place.axis, place.low, place.high)
-    axis = place.axis - (len(mine) - len(other))
-    if axis < 0 or other[axis] != mine[place.axis]:
-        return _Place(name, None, place.low, place.high)
-    return _Place(name, axis, place.low, place.high)
-
-
-def _of_columns(
-    value: NDArray[Any], place: _Place, shape: Sequence[int | None] | None
-) -> NDArray[Any]:
-    """The part of a constant operand that meets the columns."""
-    if place.axis is None or shape is None:
-        return value
-    axis = place.axis - (len(shape) - value.ndim)
-    if axis < 0 or value.shape[axis] != shape[place.axis]:
-        return value
-    return np.take(value, range(place.low, place.high), axis=axis)
-
-
-def _before(graph: Graph, node: Node, place: _Place) -> _Place | None:
-    """The same columns in a node's first input; None where they end here."""
-    if not node.inputs:
-        return None
-    name, axis = node.inputs[0], place.axis
-    lost = _Place(name, None, place.low, place.high)
-    kept = _Place(name, axis, place.low, place.high)
-    if node.op in LAYERS:
-        return lost
-    if axis is None:
-        return lost if node.op in _MOVES | _ONE_BY_ONE else None
-    if node.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
-        return _before_reshape(graph, node, place) or lost
-    if node.op == "Transpose":
-        order = node.attributes.get("perm")
-        return _Place(name, order[axis], place.low, place.high) if order else lost
-    if node.op == "Split":
-        return _before_split(graph, node, place)
-    if node.op == "Slice":
-        return _before_slice(graph, node, place) or lost
-    if node.op in ("Gather", "Expand", "Tile"):
-        return lost
-    return kept if node.op in _MOVES | _ONE_BY_ONE else None
-
-
-def _before_reshape(graph: Graph, node: Node, place: _Place) -> _Place | None:
-    """The axis of the input that has the same size and as much in front of it."""
-    before, after = graph.shape(node.inputs[0]), graph.shape(place.name)
-    if before is None or after is None or place.axis is None:
-        return None
-    if None in before or None in after:
-        return None
-    old = np.array(before, np.int64)
-    front = int(np.prod(np.array(after[: place.axis], np.int64)))
-    for axis, size in enumerate(before):
-        if size == after[place.axis] and int(np.prod(old[:axis])) == front:
-            return _Place(node.inputs[0], axis, place.low, place.high)
-    return None
-
-
-def _before_split(graph: Graph, node: Node, place: _Place) -> _Place:
-    name = node.inputs[0]
-    rank = len(graph.shape(name) or ()) or 1
-    axis = int(node.attributes.get("axis", 0)) % rank
-    if place.axis != axis:
-        return _Place(name, place.axis, place.low, place.high)
-    start = 0
-    for output in node.outputs:
-        if output == place.name:
-            return _Place(name, axis, place.low + start, place.high + start)
-        shape = graph.shape(output)
-        size = shape[axis] if shape is not None else None
-        if size is None:
-            break
-        start += size
-    return _Place(name, None, place.low, place.high)
-
-
-def _before_slice(graph: Graph, node: Node, place: _Place) -> _Place | None:
-    """Columns of the input of a slice with steps of one."""
-    name = node.inputs[0]
-    values = [graph.constant(each) for each in node.inputs[1:]]
-    starts: Any = values[0] if values else node.attributes.get("starts")
-    axes: Any = values[2] if len(values) > 2 else node.attributes.get("axes")
-    if starts is None:
-        return None
-    first = [int(each) for each in np.ravel(starts)]
-    along = (
-        range(len(first)) if axes is None else [int(each) for each in np.ravel(axes)]
-    )
-    shape = graph.shape(name)
-    for start, axis in zip(first, along, strict=False):
-        rank = len(shape) if shape is not None else axis + 1
-        if axis % rank != place.axis:
-            continue
-        size = shape[axis] if shape is not None else None
-        if start < 0 and size is None:
-            return None
-        start = start + size if start < 0 and size is not None else start
-        return _Place(name, place.axis, place.low + start, place.high + start)
-    return _Place(name, place.axis, place.low, place.high)
+    names = dict.fromkeys(moving)
+    places = [same_size(graph, name, trail.place) for name in names]
+    return [trail.to(place, step) for place in places] or "input or constant"

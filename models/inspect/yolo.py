@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.models.inspect.backwards import LAYERS
 from edgepipe.models.inspect.boxes import (
     box_values,
     format_of,
@@ -12,7 +13,7 @@ from edgepipe.models.inspect.boxes import (
     is_normalised,
     is_normalised_by_graph,
 )
-from edgepipe.models.inspect.columns import LAYERS, Columns
+from edgepipe.models.inspect.columns import Columns
 from edgepipe.models.inspect.seen import LEVELS, Seen, pyramid
 from edgepipe.models.inspect.verdict import Reading
 
@@ -117,8 +118,10 @@ class _Layout:
         return bool(is_normalised(boxes, self._side))
 
     def _said(self) -> str:
-        rows = f"{self._each} x cells of strides {', '.join(map(str, self._strides))}"
-        return f"{self._seen.size(3 - self._axis)} rows = {rows}"
+        strides = ", ".join(map(str, self._strides))
+        each = "one" if self._each == 1 else "three"
+        rows = self._seen.size(3 - self._axis)
+        return f"{rows} boxes, {each} for each cell of strides {strides}"
 
     def _with_objectness(self) -> Iterator[Reading | str]:
         where = f"output {self._seen.name!r}"

@@ -14,6 +14,8 @@ from edgepipe.models.inspect.examine import examine
 from edgepipe.models.inspect.propose import Item, propose
 from tests.models.inspect.networks import Net
 
+pytestmark = pytest.mark.usefixtures("same_process")
+
 MEAN = np.array([0.485, 0.456, 0.406]).reshape(3, 1, 1)
 STD = np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1)
 Steps = Callable[[Net, str], str]

@@ -22,6 +22,8 @@ from tests.models.inspect.networks import (
     yolox,
 )
 
+pytestmark = pytest.mark.usefixtures("same_process")
+
 CELLS = 256 + 64 + 16
 Build = Callable[[Net], str]
 
