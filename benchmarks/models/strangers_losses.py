@@ -84,7 +84,7 @@ def overlap(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def anchor_free_loss(out: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
-    """Quality focal loss, GIoU and the distribution's cross-entropy (Li et al., 2020)."""
+    """Quality focal loss, GIoU and cross-entropy of bins (Li et al., 2020)."""
     logits, bins = out
     where, strides = centres(HEIGHT, WIDTH, STRIDES)
     total = logits.new_zeros(())

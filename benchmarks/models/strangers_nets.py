@@ -187,7 +187,7 @@ def anchors(height: int, width: int) -> Tensor:
 
 
 class AnchoredExport(nn.Module):
-    """``scores`` (1, n, 1 + classes), shares, and ``offsets`` (1, n, 4) as they come."""
+    """``scores`` (1, n, 1 + classes), shares, and ``offsets`` (1, n, 4), raw."""
 
     def __init__(self, net: Anchored) -> None:
         super().__init__()

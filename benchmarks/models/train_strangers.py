@@ -81,7 +81,7 @@ STRANGERS = {
 
 
 def train(stranger: Stranger, minutes: float) -> nn.Module:
-    """The network after so many minutes of work, its weights averaged over the last steps."""
+    """The network after so many minutes of work, with averaged weights."""
     torch.manual_seed(0)
     net = stranger.net()
     average = torch.optim.swa_utils.AveragedModel(
@@ -109,6 +109,13 @@ def train(stranger: Stranger, minutes: float) -> nn.Module:
     return average.module.eval()
 
 
+def write_anchors(path: Path) -> None:
+    """cx, cy, w, h of each anchor as shares of the image, one a line."""
+    rows = anchors(HEIGHT, WIDTH) / torch.tensor([WIDTH, HEIGHT, WIDTH, HEIGHT])
+    lines = [" ".join(f"{value:.9g}" for value in row) for row in rows.tolist()]
+    path.write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     """Train and export."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -121,6 +128,7 @@ def main() -> None:
     torch.set_num_threads(1)
     args.folder.mkdir(parents=True, exist_ok=True)
     (args.folder / "names.txt").write_text("\n".join(CLASS_NAMES) + "\n")
+    write_anchors(args.folder / "ssd-like-anchors.txt")
     for name, stranger in STRANGERS.items():
         if args.only not in (None, name):
             continue
@@ -136,9 +144,6 @@ def main() -> None:
             dynamo=False,
         )
         print(path)
-    rows = anchors(HEIGHT, WIDTH) / torch.tensor([WIDTH, HEIGHT, WIDTH, HEIGHT])
-    lines = [" ".join(f"{value:.9g}" for value in row) for row in rows.tolist()]
-    (args.folder / "ssd-like-anchors.txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from edgepipe.models.inspect import finished, pairs, yolo
+from edgepipe.models.inspect import finished, keypoints, pairs, yolo
 from edgepipe.models.inspect.seen import Seen
 from edgepipe.models.inspect.verdict import Reading, Verdict
 
@@ -36,6 +36,8 @@ def recognise(
         )
         return Verdict((), (text,))
     found = list(_readings(outputs, height, width, task))
+    if not any(isinstance(each, Reading) and each.certain for each in found):
+        found += keypoints.readings(outputs)
     remarks = tuple(dict.fromkeys(each for each in found if isinstance(each, str)))
     possible = [each for each in found if isinstance(each, Reading)]
     if task == "detect" and classes is not None:

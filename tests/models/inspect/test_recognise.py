@@ -95,7 +95,9 @@ def test_what_no_head_reads_is_said(build: Build, words: str, seen: Look) -> Non
         ((1, CELLS, 85), {"yolox": 80}),
         ((1, 3 * CELLS, 85), {"yolov5": 80}),
         ((1, 300, 6), {"end-to-end": None}),
-        ((1, 1000), {"classifier": 1000}),
+        ((1, 1000), {"classifier": 1000, "keypoints": 500}),
+        ((1, 21, 16, 16), {"heatmaps": 21}),
+        ((1, 63), {"classifier": 63, "keypoints": 21}),
     ],
 )
 def test_a_shape_alone_is_asked_about_and_never_decided(
@@ -189,3 +191,17 @@ def test_a_class_is_told_from_a_score_by_what_made_it(seen: Look) -> None:
     turned = seen(partial(peaks, swapped=True))
     assert turned.readings == ()
     assert "the class stands before the score" in turned.remarks[0]
+
+
+def test_scores_and_offsets_of_levels_may_be_anchored_keypoints(
+    tmp_path: Path,
+) -> None:
+    net = Net()
+    fine = cells_apart(net, [16, 1], [[], []], (8,))
+    coarse = cells_apart(net, [1, 16], [[], []], (16,))
+    found = verdict(net.save(tmp_path / "m.onnx", [*coarse, *fine]))
+    assert found.certain is None
+    (one,) = (each for each in found.readings if each.head == "anchored-keypoints")
+    assert one.classes == 6
+    assert one.outputs == (fine[1], coarse[0], fine[0], coarse[1])
+    assert sorted(one.asked) == ["anchors_per_cell", "strides"]
