@@ -132,9 +132,11 @@ def why_not(drop: Drop, allowed: float) -> str:
             f"cannot say: FP32 itself reaches {drop.fp32:.1f} points (at least"
             f" {LEAST_VALUE:g}); do the labels and the card belong to this network?"
         )
-    if drop.drop > allowed:
+    is_enough = drop.objects >= LEAST_OBJECTS and drop.frames >= LEAST_FRAMES
+    # A network that lost half of it needs no further evidence.
+    if drop.drop > allowed and (is_enough or drop.int8 < drop.fp32 / 2):
         return f"INT8 loses {drop.drop:.2f} points (at most {allowed:g})"
-    if drop.objects < LEAST_OBJECTS or drop.frames < LEAST_FRAMES:
+    if not is_enough:
         return (
             f"cannot say: {drop.objects} objects in {drop.frames} frames (at least"
             f" {LEAST_OBJECTS} in {LEAST_FRAMES}); take a longer recording"

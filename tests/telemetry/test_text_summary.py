@@ -135,3 +135,26 @@ def test_reasons_stand_behind_their_total() -> None:
 
 def test_control_characters_are_replaced() -> None:
     assert printable("a\x1b[31mb\n") == "a\ufffd[31mb\ufffd"
+
+
+def test_the_gate_is_one_line_and_none_for_fp32(
+    make_run: MakeRun, frames: list[FrameRecord]
+) -> None:
+    passed = {
+        "passed": True,
+        "kind": "ap",
+        "drop": 0.123,
+        "upper": 0.3,
+        "allowed": 0.5,
+        "objects": 500,
+        "frames": 100,
+        "reason": "",
+    }
+    gates = (passed, {"passed": False, "reason": "no gate"}, {"passed": None})
+    texts = [
+        render_text(build_summary(*make_run(frames, model={"name": "a", "gate": gate})))
+        for gate in gates
+    ]
+    assert "passed (ap): INT8 loses 0.12 points, at most 0.30 of 0.5" in texts[0]
+    assert "NOT PASSED: no gate" in texts[1]
+    assert "\ngate" not in texts[2]
