@@ -126,6 +126,7 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
     from edgepipe.models.quantise.plot import trade_off_svg
     from edgepipe.models.quantise.table import replace_file
 
+    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(facts, indent=1)
     replace_file(folder / "sensitivity.json", text.encode() + b"\n")
     points = [(point["kept"], point["drop"]) for point in facts["curve"]]
