@@ -78,6 +78,14 @@ def write_int8(
     return written
 
 
+def note_origin(model: Any, facts: Mapping[str, str]) -> None:
+    """Write into a file what it was made of, as ``edgepipe.NAME`` in its metadata."""
+    del model.metadata_props[:]
+    for name, value in sorted(facts.items()):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = f"edgepipe.{name}", value
+
+
 def _tensors_data(
     quantization: Any, layers: Sequence[Layer], ranges: Mapping[str, float]
 ) -> Any:

@@ -1,5 +1,6 @@
 """Two precisions of one network, judged frame by frame."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -59,6 +60,13 @@ class Judge(Protocol):
         """
         ...
 
+    def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
+        """Begin anew with another INT8 network and the frames that were looked at.
+
+        What FP32 said of them is not asked for again.
+        """
+        ...
+
 
 def judge_of(
     card: ModelCard, fp32: Engine, int8: Engine, labels: FrameTruth | None
@@ -87,6 +95,8 @@ class _Detectors:
         self._labels = labels
         self._score = card.score_threshold
         self._before, self._after = _detector(card, fp32), _detector(card, int8)
+        self._card = card
+        self._truths: list[Truth | None] = []
         self._frames: tuple[list[Matches], list[Matches]] = ([], [])
         self.kind: Kind = "agreement" if labels is None else "ap"
         self.metric = "AP, IoU .50 to .95, mean over classes (COCO)"
@@ -104,13 +114,19 @@ class _Detectors:
         truth = self._mirrored(sample) if self._labels is None else None
         if self._labels is not None:
             truth = self._labels.of(sample)
-        if truth is None:
-            return
-        for detector, frames in zip(
-            (self._before, self._after), self._frames, strict=True
-        ):
-            found = _captured(_detect(detector, sample.image), sample)
-            frames.append(match(found, truth))
+        self._truths.append(truth)
+        if truth is not None:
+            self._frames[0].append(_matched(self._before, sample, truth))
+            self._frames[1].append(_matched(self._after, sample, truth))
+
+    def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
+        """See :class:`Judge`."""
+        self._after = _detector(self._card, int8)
+        self._frames[1][:] = [
+            _matched(self._after, sample, truth)
+            for sample, truth in zip(samples, self._truths, strict=True)
+            if truth is not None
+        ]
 
     def drop(self, seed: int) -> Drop | None:
         """With labels by the mean over classes; the table is always by class."""
@@ -135,7 +151,9 @@ class _Classifiers:
     """Both classifiers, on whole pictures; FP32 is right."""
 
     def __init__(self, card: ModelCard, fp32: Engine, int8: Engine) -> None:
+        self._card = card
         self._both = Classifier(card, fp32), Classifier(card, int8)
+        self._classes: list[int] = []
         self._same: list[bool] = []
         self.kind: Kind = "top-1"
         self.metric = "pictures whose first class is FP32's, per cent"
@@ -145,7 +163,16 @@ class _Classifiers:
         """Take one picture."""
         image = sample.image[np.newaxis]
         before, after = (each.classify(image).class_id[0] for each in self._both)
+        self._classes.append(int(before))
         self._same.append(bool(before == after))
+
+    def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
+        """See :class:`Judge`."""
+        tested = Classifier(self._card, int8)
+        found = [
+            tested.classify(each.image[np.newaxis]).class_id[0] for each in samples
+        ]
+        self._same = [bool(a == b) for a, b in zip(found, self._classes, strict=True)]
 
     def drop(self, seed: int) -> Drop | None:
         """How often they differ."""
@@ -171,6 +198,10 @@ def _detect(detector: Detector, image: NDArray[np.uint8]) -> Boxes:
     if isinstance(found, BadOutputError):
         return NOTHING
     return Boxes(found.xyxy, found.score, found.class_id)
+
+
+def _matched(detector: Detector, sample: Sample, truth: Truth) -> Matches:
+    return match(_captured(_detect(detector, sample.image), sample), truth)
 
 
 def _captured(found: Boxes, sample: Sample) -> Boxes:

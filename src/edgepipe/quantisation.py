@@ -1,8 +1,10 @@
 """An FP32 network, images of a recording, and what INT8 files are made of them."""
 
 import hashlib
+import json
 import platform
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +29,19 @@ from edgepipe.samples import Sample
 
 SAVE_EVERY = 16
 """Images between two saves of a calibration that may be interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How weights become INT8."""
+
+    bits: int = 8
+    """7 keeps processors without VNNI from overflowing."""
+    per_channel: bool = True
+    """A scale for each channel, or one for all of a layer's."""
+
+
+EIGHT_BITS = Weights()
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -160,8 +175,7 @@ class Quantisation:
         table: CalibrationTable,
         kept: Collection[str] = (),
         *,
-        per_channel: bool = True,
-        weight_bits: int = 8,
+        weights: Weights = EIGHT_BITS,
     ) -> ModelFile:
         """Write an INT8 file whole or not at all.
 
@@ -169,24 +183,35 @@ class Quantisation:
             path: The file.
             table: The ranges.
             kept: Names of the layers that stay in FP32.
-            per_channel: Whether weights have a scale for each channel.
-            weight_bits: 8, or 7 for processors without VNNI.
+            weights: How weights are quantised.
 
         Raises:
             ModelError: The network cannot be written as INT8, or the file cannot.
         """
-        from edgepipe.models.quantise.write import write_int8
+        from edgepipe.models.quantise.write import note_origin, write_int8
 
         written = write_int8(
             self.network,
             quantised(self.layers, kept),
             table.ranges,
-            per_channel=per_channel,
-            weight_bits=weight_bits,
+            per_channel=weights.per_channel,
+            weight_bits=weights.bits,
         )
+        note_origin(written, self._origin(table, kept, weights))
         data: bytes = written.SerializeToString()
         replace_file(path, data)
         return ModelFile("int8", path, hashlib.sha256(data).hexdigest())
+
+    def _origin(
+        self, table: CalibrationTable, kept: Collection[str], weights: Weights
+    ) -> dict[str, str]:
+        """What is written into the file: everything that decided what is in it."""
+        key = asdict(table.key)
+        return {name: str(value) for name, value in key.items()} | {
+            "kept_in_fp32": json.dumps(sorted(kept)),
+            "weight_bits": str(weights.bits),
+            "weights_per_channel": str(weights.per_channel).lower(),
+        }
 
 
 def fp32_file(card: ModelCard) -> ModelFile:

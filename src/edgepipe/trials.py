@@ -25,7 +25,7 @@ from edgepipe.models.evaluate.matching import match
 from edgepipe.models.evaluate.precision import mean_precision, rank
 from edgepipe.models.load import load_engine
 from edgepipe.models.quantise.table import CalibrationTable
-from edgepipe.quantisation import Quantisation
+from edgepipe.quantisation import EIGHT_BITS, Quantisation, Weights
 
 LOWEST_SCORE = 0.05
 """Detections from here on take part, or from a quarter of the working score."""
@@ -53,8 +53,7 @@ class Trials:
         table: With these ranges.
         images: (height, width, 3) each, other ones than it was calibrated with.
         engine: Which engine runs both.
-        per_channel: Whether weights have a scale for each channel.
-        weight_bits: 8 or 7.
+        weights: How weights are quantised.
 
     Raises:
         ModelError: FP32 finds nothing in any image, or is no detector.
@@ -68,12 +67,11 @@ class Trials:
         images: Sequence[NDArray[np.uint8]],
         *,
         engine: str = "auto",
-        per_channel: bool = True,
-        weight_bits: int = 8,
+        weights: Weights = EIGHT_BITS,
     ) -> None:
         self._work, self.table, self._images = work, table, images
         self._engine = engine
-        self._per_channel, self._weight_bits = per_channel, weight_bits
+        self._weights = weights
         # FP32 as it is quantised: what the rewriting changes is not INT8's doing.
         self._folder = tempfile.TemporaryDirectory(prefix="edgepipe-trials-")
         found, self.fp32_ms = self._run(work.file)
@@ -108,13 +106,11 @@ class Trials:
         An engine that refuses the file, or outputs that are no numbers, cost
         everything: 100 points.
         """
-        path = Path(self._folder.name) / "trial.onnx"
         file = self._work.write(
-            path,
+            Path(self._folder.name) / "trial.onnx",
             self.table if table is None else table,
             kept,
-            per_channel=self._per_channel,
-            weight_bits=self._weight_bits,
+            weights=self._weights,
         )
         try:
             found, ms = self._run(file)

@@ -10,6 +10,7 @@ ACTIONS: tuple[str, ...] = (
     "calibrate",
     "sensitivity",
     "eval",
+    "build",
 )
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from edgepipe.stages.native_threads import keep_opencv_single_threaded
     from edgepipe.truth import truth_of
 
-    _check(args)
+    check_numbers(args)
     keep_opencv_single_threaded()
     card, _ = card_named(args.model)
     with Steps("judging", enabled=not args.json) as bar:
@@ -131,18 +131,18 @@ def _print(result: "GateResult", *, as_json: bool) -> bool:
     return True
 
 
-def _check(args: argparse.Namespace) -> None:
+def check_numbers(args: argparse.Namespace) -> None:
     """Refuse what no evaluation can be.
 
     Raises:
         ConfigError: A number is out of its range.
     """
-    for name in ("every", "limit"):
-        value = getattr(args, name)
+    for name in ("every", "limit", "frames"):
+        value = getattr(args, name, None)
         if value is not None and value < 1:
             raise ConfigError(f"--{name}", "", f"expected 1 or more, got {value}")
     if not (math.isfinite(args.max_drop) and 0 < args.max_drop <= 100):
         text = f"expected more than 0 and at most 100 points, got {args.max_drop:g}"
         raise ConfigError("--max-drop", "", text)
-    if args.seed < 0:
+    if getattr(args, "seed", 0) < 0:
         raise ConfigError("--seed", "", f"expected 0 or more, got {args.seed}")
