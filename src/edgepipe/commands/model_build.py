@@ -73,7 +73,12 @@ def add_to(actions: Any) -> None:
         action="store_true",
         help="one scale for all weights of a layer, as some accelerators ask for",
     )
-    parser.add_argument("--engine", default="auto", help="default: %(default)s")
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "openvino", "onnxruntime"),
+        default="auto",
+        help="default: what a run would take",
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="the INT8 file, in the card's folder"
     )
@@ -117,7 +122,7 @@ def _recipe(args: argparse.Namespace, work: "Quantisation") -> "Recipe":
     return Recipe(
         methods=METHODS if args.method == "auto" else (args.method,),
         max_drop=args.max_drop,
-        weights=Weights(_weight_bits(args.weight_bits), not args.per_tensor),
+        weights=Weights(_weight_bits(args), not args.per_tensor),
         engine=args.engine,
         source=source,
         labels=truth_of(source, args.labels, work.card),
@@ -125,8 +130,16 @@ def _recipe(args: argparse.Namespace, work: "Quantisation") -> "Recipe":
     )
 
 
-def _weight_bits(wanted: str) -> int:
-    return 8 if wanted == "auto" else int(wanted)
+def _weight_bits(args: argparse.Namespace) -> int:
+    """7 where the engine cuts sums of 8-bit products on this processor."""
+    if args.weight_bits != "auto":
+        return int(args.weight_bits)
+    from edgepipe.models.load import AUTO, ENGINES, LOADERS
+    from edgepipe.models.saturation import saturates
+
+    load = LOADERS[ENGINES[0] if args.engine == AUTO else args.engine]
+    cuts = saturates(lambda card, file: load(card, file, 1, 1, "to see sums", 1))
+    return 7 if cuts else 8
 
 
 def _inside(path: Path, card: Path) -> str:

@@ -38,7 +38,12 @@ def add_to(actions: Any) -> None:
         help="frames to judge with, other ones than those of --images (default:"
         " %(default)s)",
     )
-    parser.add_argument("--engine", default="auto", help="default: %(default)s")
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "openvino", "onnxruntime"),
+        default="auto",
+        help="default: what a run would take",
+    )
     parser.add_argument(
         "--out",
         type=Path,
