@@ -1,7 +1,7 @@
 """Non-maximum suppression: exact, for any number of boxes."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 PAIRS = 50_000
 """Most pairs of boxes that are written down at once. This and what follows here only
 decide on speed."""
+CHUNK = 8192
+"""Most of them that are looked at together: more do not fit into the cache."""
 BLOCK = 64
 """Boxes that are compared with all others where there are more pairs than that."""
 TILE = 32_768
@@ -16,6 +18,7 @@ TILE = 32_768
 STRIPS = 1024
 """Most strips that the boxes are sorted into."""
 
+EPSILON = float(np.finfo(np.float64).eps)
 Ints = NDArray[np.intp]
 Reals = NDArray[np.float64]
 
@@ -64,7 +67,7 @@ def best_first(score: NDArray[np.float32], max_detections: int) -> Kept:
 
 
 class _Sweep(NamedTuple):
-    """Which boxes may overlap: the boxes by group and strip, then from left to right.
+    """Boxes sorted by group (and strip), and in it from left to right.
 
     A box stands in each strip that it touches.
     """
@@ -72,8 +75,8 @@ class _Sweep(NamedTuple):
     boxes: Ints
     meets: Ints
     """How many of the following entries begin before this one ends."""
-    strip: Ints
-    first_strip: Ints
+    strip: Ints | None = None
+    first_strip: Ints | None = None
     """The uppermost strip of the same box."""
 
 
@@ -98,54 +101,82 @@ class _Boxes:
         """The survivors, by rank."""
         rest = np.arange(len(self._areas))
         kept: list[Ints] = []
-        while len(rest) > BLOCK:
-            sweep = self._sweep(rest)
+        while len(rest) > 1:
+            few = 8 * len(rest)
+            by, meets = self._sweep(rest, self._groups[rest])
+            sweep = _Sweep(rest[by], meets)
+            if sweep.meets.sum() > few:
+                sweep = self._sweep_in_strips(rest)
             pairs = int(sweep.meets.sum())
-            if pairs <= max(PAIRS, 8 * len(rest)):
-                return np.concatenate([*kept, _resolve(rest, *self._pairs(sweep))])
+            if pairs <= max(PAIRS, few):
+                rest = _resolve(rest, *self._pairs(sweep))
+                break
             # Pairs grow with the square of the boxes.
-            enough = max(BLOCK, int(len(rest) * (PAIRS / pairs) ** 0.5))
-            while len(rest) > enough:
+            enough = int(len(rest) * (PAIRS / pairs) ** 0.5)
+            while len(rest) > max(enough, 1):
                 block = self._survivors(rest[:BLOCK])
                 rest = self._spared(block, rest[BLOCK:])
                 kept.append(block)
-        return np.concatenate([*kept, self._survivors(rest)])
+        return np.concatenate([*kept, rest])
 
-    def _sweep(self, rest: Ints) -> _Sweep:
-        left, top, right, bottom = self._edges[:, rest]
-        strips, first, touched = _strips(top, bottom)
-        entries = np.repeat(np.arange(len(rest)), touched)
-        ahead = np.cumsum(touched) - touched - first
-        strip = np.arange(len(entries)) - ahead[entries]
-        # Each strip of each group has a span of numbers of its own.
-        begin = left.min()
-        span = max(float(right.max() - begin), 0.0) + 1.0
-        bucket = (self._groups[rest][entries] * float(strips) + strip) * span
-        start, end = left[entries] - begin + bucket, right[entries] - begin + bucket
+    def _sweep(self, boxes: Ints, bucket: NDArray[Any]) -> tuple[Ints, Ints]:
+        """Boxes by bucket and left edge, and how many of the next each may overlap."""
+        left, right = self._edges[0][boxes], self._edges[2][boxes]
+        low, high = float(left.min()), float(right.max())
+        # Each bucket has a span of numbers of its own.
+        span = max(high - low, 0.0) + 1.0
+        offset = bucket * span
         # No pair may be lost to rounding; that some are found for nothing does no harm.
-        end += 16 * np.finfo(np.float64).eps * (np.abs(bucket).max() + span)
+        largest = float(np.abs(offset).max()) + span + abs(low) + abs(high)
+        start = left + offset
+        end = right + offset + 16 * EPSILON * largest
         by = np.argsort(start)
         ends = np.asarray(np.searchsorted(start[by], end[by]), np.intp)
         meets = np.maximum(ends - np.arange(1, len(by) + 1), 0)
-        entries = entries[by]
-        return _Sweep(rest[entries], meets, strip[by], first[entries])
+        return by, meets
+
+    def _sweep_in_strips(self, rest: Ints) -> _Sweep:
+        """The same with far fewer pairs, for three times the entries at most."""
+        strips, first, touched = _strips(self._edges[1][rest], self._edges[3][rest])
+        entries = np.repeat(np.arange(len(rest)), touched)
+        ahead = np.cumsum(touched) - touched - first
+        strip = np.arange(len(entries)) - ahead[entries]
+        boxes = rest[entries]
+        by, meets = self._sweep(boxes, self._groups[boxes] * float(strips) + strip)
+        return _Sweep(boxes[by], meets, strip[by], first[entries[by]])
 
     def _pairs(self, sweep: _Sweep) -> tuple[Ints, Ints]:
         """The better and the worse box of each pair that overlaps too much."""
-        meets = sweep.meets
-        one = np.repeat(np.arange(len(meets)), meets)
-        skipped = np.arange(1, len(meets) + 1) + meets - np.cumsum(meets)
-        other = np.arange(len(one)) + skipped[one]
-        # A pair that shares several strips counts in the first of them.
-        shared = np.maximum(sweep.first_strip[one], sweep.first_strip[other])
-        once = np.flatnonzero(shared == sweep.strip[one])
-        a, b = sweep.boxes[one[once]], sweep.boxes[other[once]]
-        _, top, _, bottom = self._edges
-        near = np.flatnonzero((top[a] < bottom[b]) & (top[b] < bottom[a]))
-        a, b = a[near], b[near]
-        over = np.flatnonzero(self._over(a, b))
-        a, b = a[over], b[over]
+        last = np.cumsum(sweep.meets)
+        starts, pairs = [0], int(last[-1])
+        if pairs > CHUNK:
+            cuts = np.searchsorted(last, np.arange(CHUNK, pairs, CHUNK))
+            starts += np.unique(cuts + 1).tolist()
+        ends = [*starts[1:], len(last)]
+        found = [
+            self._pairs_of(sweep, last, start, end)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        a, b = (np.concatenate(side) for side in zip(*found, strict=True))
         return np.minimum(a, b), np.maximum(a, b)
+
+    def _pairs_of(
+        self, sweep: _Sweep, last: Ints, start: int, end: int
+    ) -> tuple[Ints, Ints]:
+        """The pairs of some entries with those after them."""
+        one = np.repeat(np.arange(start, end), sweep.meets[start:end])
+        # Each entry's pairs follow those of the one before it.
+        first = np.arange(1, len(last) + 1) + sweep.meets - last
+        before = int(last[start] - sweep.meets[start])
+        other = np.arange(before, before + len(one)) + first[one]
+        if sweep.strip is not None and sweep.first_strip is not None:
+            # A pair that shares several strips counts in the first of them.
+            shared = np.maximum(sweep.first_strip[one], sweep.first_strip[other])
+            once = np.flatnonzero(shared == sweep.strip[one])
+            one, other = one[once], other[once]
+        a, b = sweep.boxes[one], sweep.boxes[other]
+        over = np.flatnonzero(self._over(a, b))
+        return a[over], b[over]
 
     def _survivors(self, block: Ints) -> Ints:
         """Those of a few boxes that survive among themselves."""
@@ -208,11 +239,13 @@ def _resolve(boxes: Ints, better: Ints, worse: Ints) -> Ints:
     if not len(better):
         return boxes
     by = np.argsort(better)
-    better, worse = better[by], worse[by]
+    better, removed = better[by], worse[by].tolist()
     starts = [0, *(np.flatnonzero(better[1:] != better[:-1]) + 1).tolist()]
-    ends = [*starts[1:], len(worse)]
-    dead = np.zeros(int(boxes[-1]) + 1, np.bool_)
+    ends = [*starts[1:], len(removed)]
+    # Most have one or two to remove: plain Python is faster here than an array.
+    dead = bytearray(int(boxes[-1]) + 1)
     for box, start, end in zip(better[starts].tolist(), starts, ends, strict=True):
         if not dead[box]:
-            dead[worse[start:end]] = True
-    return np.asarray(boxes[~dead[boxes]])
+            for other in removed[start:end]:
+                dead[other] = 1
+    return np.asarray(boxes[np.frombuffer(dead, np.uint8)[boxes] == 0])
