@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.models.candidates import anchor_grid
 from edgepipe.models.inspect.columns import Columns, Path
 
 _FEW = 8
@@ -13,6 +14,7 @@ _FEW = 8
 _SHARE = 0.02
 """Of the boxes: what more of them do is not rounding."""
 _LEAST_STRIDE = 4
+_MOST_CELLS_AWAY = 1.5
 LARGEST_SHARE = 1.6
 """Boxes in shares of the input reach a little beyond its edge."""
 
@@ -93,3 +95,22 @@ def _factor(path: Path) -> float:
         elif step.op == "Div" and most not in (0.0, 2.0):
             found /= most
     return found
+
+
+def lie_on_cells(
+    values: NDArray[Any] | None, height: int, width: int, strides: tuple[int, ...]
+) -> bool:
+    """Whether rows (1, n, columns) begin with centres in pixels next to their cells.
+
+    Three boxes for each cell, a level and an anchor after the other, as YOLOv5 has
+    them: only a network that decodes its boxes has such values.
+    """
+    if values is None:
+        return False
+    levels = [anchor_grid(height, width, (stride,)) for stride in strides]
+    centres = np.concatenate([np.tile(where, (3, 1)) for where, _ in levels])
+    reach = np.concatenate([np.tile(stride, 3) for _, stride in levels])[:, np.newaxis]
+    found = values[0, :, :2].astype(np.float64)
+    return len(found) == len(centres) and bool(
+        np.all(np.abs(found - centres) <= _MOST_CELLS_AWAY * reach)
+    )

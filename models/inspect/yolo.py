@@ -12,6 +12,7 @@ from edgepipe.models.inspect.boxes import (
     is_centre_by_graph,
     is_normalised,
     is_normalised_by_graph,
+    lie_on_cells,
 )
 from edgepipe.models.inspect.columns import Columns
 from edgepipe.models.inspect.seen import LEVELS, Seen, pyramid
@@ -53,7 +54,7 @@ class _Layout:
         self._seen, self._axis, self._columns = seen, axis, columns
         self._strides, self._each = strides, each
         self._groups = seen.columns(axis)
-        self._side = max(height, width)
+        self._side, self._size = max(height, width), (height, width)
 
     def readings(self) -> Iterator[Reading | str]:
         """Of this layout."""
@@ -161,12 +162,19 @@ class _Layout:
             options.pop("scores", None)
         if self._is_normalised(boxes):
             options["normalized"] = True
+        certain = moved and self._from_layers()
+        because = "strides and anchors are multiplied in the graph"
+        if not certain:
+            certain = lie_on_cells(self._seen.values, *self._size, self._strides)
+            because = "in a run all centres lie on their cells"
+        if not certain:
+            because = "if boxes are decoded in the graph"
         yield Reading(
             "yolov5",
             (self._seen.name,),
             self._columns - OBJECT,
-            f"{self._said()}; boxes are multiplied by strides and anchors in the graph",
-            certain=moved and self._from_layers(),
+            f"{self._said()}; {because}",
+            certain=certain,
             options=options,
         )
 

@@ -62,6 +62,7 @@ Look = Callable[[Build], Verdict]
             {"scores": "sigmoid"},
         ),
         (partial(yolov5, classes=7), "yolov5", 7, {}),
+        (partial(yolov5, classes=7, hidden=True), "yolov5", 7, {}),
     ],
 )
 def test_a_head_is_known_by_what_made_its_columns(
