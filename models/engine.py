@@ -20,7 +20,7 @@ class EngineInfo:
     """What was really loaded: goes into every run's summary."""
 
     engine: str
-    """``openvino`` or ``onnxruntime``."""
+    """``openvino``, ``onnxruntime``, ``torch`` or ``torch-cuda``."""
     version: str
     device: str
     """Processor the network runs on, as the library names it."""

@@ -1,6 +1,7 @@
 """From a model card to a running engine; every check comes before the first frame."""
 
 from collections.abc import Callable
+from typing import Any
 
 from edgepipe.errors import EngineError, ModelError
 from edgepipe.models.card import ModelCard, ModelFile
@@ -11,6 +12,8 @@ from edgepipe.models.self_check import grey_image, require_same_answer
 AUTO = "auto"
 ENGINES = ("openvino", "onnxruntime")
 """In the order in which ``auto`` tries them: the faster one first."""
+BY_NAME = ("torch", "torch-cuda")
+"""Engines that ``auto`` never takes: the first is slow, the second needs a GPU."""
 
 _Loader = Callable[[ModelCard, ModelFile, int, int, str, int], AsyncEngine]
 
@@ -32,8 +35,9 @@ def load_engine(
     Args:
         card: The model's description.
         precision: Which of the card's files: ``int8`` or ``fp32``.
-        engine: ``openvino``, ``onnxruntime``, or ``auto`` for the first that is
-            installed and can run the model; ``info.chosen_because`` tells which.
+        engine: ``openvino``, ``onnxruntime``, ``torch``, ``torch-cuda``, or ``auto``
+            for the first of the first two that is installed and can run the model;
+            ``info.chosen_because`` tells which.
         requests: How many callers may infer at once.
         threads: Threads for one inference.
         batch_max: Most images that will be given at once; more are taken, one by one.
@@ -71,7 +75,8 @@ def _load(
     if engine != AUTO:
         if engine not in LOADERS:
             raise EngineError(
-                f"unknown engine {engine!r} (known: {', '.join((AUTO, *ENGINES))})"
+                f"unknown engine {engine!r} "
+                f"(known: {', '.join((AUTO, *ENGINES, *BY_NAME))})"
             )
         because = "asked for by name"
         return _proved(engine, card, file, requests, threads, because, batch_max)
@@ -181,5 +186,60 @@ def _onnxruntime(
     )
 
 
-LOADERS: dict[str, _Loader] = {"openvino": _openvino, "onnxruntime": _onnxruntime}
+def _torch(
+    card: ModelCard,
+    file: ModelFile,
+    requests: int,
+    threads: int,
+    because: str,
+    batch_max: int = 1,
+) -> AsyncEngine:
+    """Import PyTorch, which is an optional extra, only when it is wanted."""
+    engine: AsyncEngine = _torch_engines().TorchEngine(
+        card,
+        file,
+        requests=requests,
+        threads_per_request=threads,
+        chosen_because=because,
+        batch_max=batch_max,
+    )
+    return engine
+
+
+def _torch_cuda(
+    card: ModelCard,
+    file: ModelFile,
+    requests: int,
+    threads: int,
+    because: str,
+    batch_max: int = 1,
+) -> AsyncEngine:
+    """The same on a GPU."""
+    engine: AsyncEngine = _torch_engines().TorchCudaEngine(
+        card,
+        file,
+        requests=requests,
+        threads_per_request=threads,
+        chosen_because=because,
+        batch_max=batch_max,
+    )
+    return engine
+
+
+def _torch_engines() -> Any:
+    try:
+        from edgepipe.models.pytorch import engine
+    except ImportError as error:
+        raise EngineError(
+            f"torch cannot be imported ({error}): pip install 'edgepipe[torch]'"
+        ) from error
+    return engine
+
+
+LOADERS: dict[str, _Loader] = {
+    "openvino": _openvino,
+    "onnxruntime": _onnxruntime,
+    "torch": _torch,
+    "torch-cuda": _torch_cuda,
+}
 """How each engine loads: card, file, requests, threads, chosen because, batch_max."""

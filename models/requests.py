@@ -155,6 +155,10 @@ class Requests:
         """Give up what is in flight and leave the request free."""
         self._end(self._at(number))
 
+    def slot(self, number: int) -> Slot:
+        """The slot of a request, to be asked what it knows of its last run."""
+        return self._at(number).slot
+
     def renew(self, number: int) -> None:
         """Put a new slot in the place of one that may never come back."""
         self._at(number)

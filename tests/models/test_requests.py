@@ -5,6 +5,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,33 @@ from edgepipe.models.shape_profile import ShapeProfile
 Images = NDArray[np.uint8]
 
 
-@pytest.fixture(params=["openvino", "onnxruntime"])
+def on_gpu() -> bool:
+    """Whether there is one that PyTorch can use."""
+    if find_spec("torch") is None:
+        return False
+    torch: Any = import_module("torch")
+    return bool(torch.cuda.is_available())
+
+
+ENGINES = [
+    "openvino",
+    "onnxruntime",
+    pytest.param(
+        "torch",
+        marks=pytest.mark.skipif(find_spec("torch") is None, reason="needs torch"),
+    ),
+    pytest.param(
+        "torch-cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not on_gpu(), reason="needs torch and a GPU"),
+        ],
+    ),
+]
+each_engine = pytest.mark.parametrize("name", ENGINES)
+
+
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, scene_tiny: ModelCard) -> Iterator[Any]:
     """The small model with two requests that take up to three images."""
     loaded = load_engine(
@@ -251,7 +279,7 @@ print("end")
 
 
 @pytest.mark.parametrize("end", ["closed", "in flight"])
-@pytest.mark.parametrize("name", ["openvino", "onnxruntime"])
+@each_engine
 def test_a_program_ends_well_whatever_threads_used_the_engine(
     name: str, end: str
 ) -> None:

@@ -1,0 +1,1 @@
+"""ONNX networks run by PyTorch, operator by operator."""
