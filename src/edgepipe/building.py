@@ -102,7 +102,8 @@ class Builder:
             choices = self._choices(again, table)
             for kept in choices:
                 built = self._judged(path, table, kept)
-                if built.gate.passed:
+                # More layers in FP32 cannot help where there is too little to see.
+                if built.gate.passed or built.gate.upper <= recipe.max_drop:
                     return built
                 self.say(f"  on all frames: {built.gate.reason}")
         return built
