@@ -1,6 +1,7 @@
 """``edgepipe model inspect`` from file to card."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,4 +155,17 @@ def test_an_answer_that_cannot_be_is_one_line_by_its_option(
     assert main(["model", "inspect", str(detector), *words]) == 2
     err = capsys.readouterr().err
     assert error in err
+    assert err.count("\n") == 1
+
+
+def test_without_onnx_one_line_says_what_to_install(
+    detector: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "onnx"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in [name for name in sys.modules if "models.inspect" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["model", "inspect", str(detector)]) == 2
+    err = capsys.readouterr().err
+    assert "pip install 'edgepipe[models]'" in err
     assert err.count("\n") == 1

@@ -1,5 +1,6 @@
 """Which head is seen in a network, and which is only possible."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -206,3 +207,15 @@ def test_scores_and_offsets_of_levels_may_be_anchored_keypoints(
     assert one.classes == 6
     assert one.outputs == (fine[1], coarse[0], fine[0], coarse[1])
     assert sorted(one.asked) == ["anchors_per_cell", "strides"]
+
+
+def test_without_onnxruntime_the_graph_alone_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    net = Net()
+    found = examine(net.save(tmp_path / "m.onnx", [yolov8(net, 7)]), Answers())
+    assert found.not_run is not None
+    assert "onnxruntime cannot be imported" in found.not_run
+    assert found.verdict.certain is not None
+    assert found.verdict.certain.head == "yolov8"
