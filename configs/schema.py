@@ -338,7 +338,7 @@ class ClassifierConfig(Section):
     """A second network that looks at each object that the detector found."""
 
     name: Annotated[str, identifier()] = Field(
-        description="What it tells: the attribute's name in every result."
+        description="What it tells: its name in every result."
     )
     path: Annotated[str, text()] = Field(description="Path of its `.onnx` file.")
     precision: Annotated[Precision, choice(get_args(Precision))] = Field(
@@ -349,8 +349,8 @@ class ClassifierConfig(Section):
     )
     card: Annotated[str | None, or_null(file_path())] = Field(
         default=None,
-        description="Path of its model card, whose head is `classifier` (raw scores) or"
-        " `probabilities`; null: beside the model, with the same name and `.yaml`.",
+        description="Path of its model card, whose head is one for second networks"
+        " (docs/models.md); null: beside the model, with the same name and `.yaml`.",
     )
     classes: Annotated[
         tuple[Annotated[str, text()], ...] | None, Strict(False), MAY_BE_NULL

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 from edgepipe.cards import card_of
 from edgepipe.configs.ladder import FULL, RungPlan
 from edgepipe.configs.schema import ModelConfig
-from edgepipe.errors import ModelError
+from edgepipe.errors import ConfigError, ModelError
 from edgepipe.gates import pass_gate
 from edgepipe.models.card import ModelCard
 from edgepipe.models.detector import Detector
 from edgepipe.models.engine import Engine
+from edgepipe.models.heads import suppresses
 from edgepipe.models.load import load_engine
 from edgepipe.models.profile import batch_times_ns, warm_up
 from edgepipe.pipeline.buffers import BufferRing
@@ -90,6 +91,7 @@ class Networks:
             raise
         self.full = self.by_variant[FULL]
         self._check_classes()
+        _check_nms(config, [network.card for network in self.by_variant.values()])
         self.is_profiled = self.batch_max > 1 or len(self.by_variant) > 1
         self._times_ns = self._profile() if self.is_profiled else {}
 
@@ -271,6 +273,20 @@ def _detector(model: ModelConfig, card: ModelCard, engine: Engine) -> Detector:
         max_detections=_or(model.max_detections, card.max_detections),
         class_agnostic=_or(model.class_agnostic, card.class_agnostic),
     )
+
+
+def _check_nms(config: ModelConfig, cards: Sequence[ModelCard]) -> None:
+    """Refuse words about NMS where no network needs it.
+
+    Raises:
+        ConfigError: Names the key and the head.
+    """
+    if any(suppresses(card.head) for card in cards):
+        return
+    for key in ("iou", "class_agnostic"):
+        if getattr(config, key) is not None:
+            text = f"head {cards[0].head} needs no NMS: leave it out"
+            raise ConfigError("", f"model.{key}", text)
 
 
 def _or(given: T | None, otherwise: T) -> T:

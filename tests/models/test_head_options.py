@@ -16,7 +16,12 @@ from edgepipe.errors import ConfigError, ModelError
 from edgepipe.models.candidates import BadOutputError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.head_options import HeadOptions
-from edgepipe.models.heads import DETECTORS, build_head, check_outputs
+from edgepipe.models.heads import (
+    DETECTORS,
+    build_head,
+    check_outputs,
+    suppresses,
+)
 from edgepipe.models.scores import ScoreRule, least_logit, sigmoid, softmax
 
 MakeCard = Callable[..., ModelCard]
@@ -317,3 +322,20 @@ def test_the_first_of_equal_classes_wins(make_card: MakeCard) -> None:
 def test_every_detector_says_which_options_it_knows() -> None:
     known = set(HeadOptions.__dataclass_fields__)
     assert all(set(kind.options) <= known for kind in DETECTORS.values())
+
+
+def test_the_cards_in_the_documentation_are_right(root: Path, tmp_path: Path) -> None:
+    text = (root / "docs/models.md").read_text()
+    block = text.split("One card for each family")[1].split("```")[1]
+    sections = block.split("\nhead:")[1:]
+    assert len(sections) == 9
+    np.save(tmp_path / "anchors.npy", np.array(ANCHORS))
+    path = tmp_path / "card.yaml"
+    before, after = CARD.split("head:\n  kind: KIND\n  outputs: [scores, boxes]\n")
+    for section in sections:
+        kind = section.split("kind: ")[1].split(",")[0]
+        nms = "iou_threshold: 0.5\n" if suppresses(kind) else ""
+        path.write_text(f"{before}head:{section}\n{after}{nms}")
+        card, _ = read_card(path)
+        assert card.head == kind
+        build_head(card)
