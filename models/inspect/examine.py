@@ -77,9 +77,17 @@ def examine(path: Path, answers: Answers) -> Examination:
         task=metadata.task(data),
         classes=len(names) if names else None,
     )
+    verdict = replace(verdict, remarks=(*verdict.remarks, *_suppression(facts)))
     return Examination(
         facts, entrance, tried, outputs, verdict, obstacles, results.failure
     )
+
+
+def _suppression(facts: Facts) -> Iterator[str]:
+    """Operators by which the graph itself removes boxes that overlap."""
+    found = [op for op in facts.operators if "NMS" in op or "NonMaxSup" in op]
+    if found:
+        yield f"NMS is in the graph: {', '.join(found)}"
 
 
 def _size(

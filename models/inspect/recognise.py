@@ -36,8 +36,9 @@ def recognise(
         )
         return Verdict((), (text,))
     found = list(_readings(outputs, height, width, task))
+    alone = [each for each in outputs if not each.is_whole]
     if not any(isinstance(each, Reading) and each.certain for each in found):
-        found += keypoints.readings(outputs)
+        found += keypoints.readings(alone)
     remarks = tuple(dict.fromkeys(each for each in found if isinstance(each, str)))
     possible = [each for each in found if isinstance(each, Reading)]
     if task == "detect" and classes is not None:
@@ -69,7 +70,9 @@ def _readings(
 def _of_one(
     seen: Seen, height: int, width: int, task: str | None
 ) -> Iterator[Reading | str]:
-    if seen.rank == 3:
+    if seen.is_whole:
+        yield f"output {seen.name!r}: whole numbers alone, which no head reads"
+    elif seen.rank == 3:
         yield from finished.one_output(seen, max(height, width))
         yield from yolo.readings(seen, height, width)
     elif seen.rank == 2:

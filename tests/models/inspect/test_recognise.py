@@ -219,3 +219,18 @@ def test_without_onnxruntime_the_graph_alone_is_looked_at(
     assert "onnxruntime cannot be imported" in found.not_run
     assert found.verdict.certain is not None
     assert found.verdict.certain.head == "yolov8"
+
+
+def test_suppression_in_the_graph_is_named_and_its_indices_are_no_boxes(
+    tmp_path: Path,
+) -> None:
+    net = Net()
+    boxes, scores = cells_apart(net, [4, 1], [["Relu"], ["Sigmoid"]])
+    few = net.const(np.array([10], np.int64))
+    turned = net.op("Transpose", scores, perm=[0, 2, 1])
+    kept = net.op("NonMaxSuppression", boxes, turned, few)
+    path = net.save(tmp_path / "m.onnx", [kept], types=[TensorProto.INT64])
+    found = verdict(path)
+    assert found.readings == ()
+    assert "whole numbers alone" in found.remarks[0]
+    assert found.remarks[1] == "NMS is in the graph: NonMaxSuppression"
