@@ -13,7 +13,7 @@ def readings(outputs: Sequence[Seen]) -> Iterator[Reading]:
     """The keypoint heads that the shapes allow."""
     if len(outputs) == 1:
         yield from _of_one(outputs[0])
-    elif len(outputs) % 2 == 0:
+    elif outputs and len(outputs) % 2 == 0:
         yield from _anchored(outputs)
 
 
