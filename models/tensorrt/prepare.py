@@ -8,6 +8,7 @@ they stand for, with the same numbers.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,31 @@ def prepare(data: bytes, name: str) -> Prepared:
         EngineError: The ``onnx`` package is missing.
     """
     onnx = _import_onnx()
+    return _prepare(onnx, _parse(onnx, data, name), name)
+
+
+def inputs_of(path: Path) -> dict[str, tuple[Free, ...]]:
+    """Shape of each input of a file; names are free dimensions.
+
+    Raises:
+        ModelError: It cannot be read or is no ONNX model.
+        EngineError: The ``onnx`` package is missing.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(f"{path}: cannot read the model file: {reason}") from error
+    return dict(_inputs(_parse(_import_onnx(), data, str(path))))
+
+
+def _parse(onnx: "_Onnx", data: bytes, name: str) -> Any:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except onnx.google_decode_error as error:
         raise ModelError(f"{name}: not an ONNX model, or cut short") from error
-    return _prepare(onnx, model, name)
+    return model
 
 
 class _Onnx:

@@ -11,6 +11,7 @@ ACTIONS: tuple[str, ...] = (
     "sensitivity",
     "eval",
     "build",
+    "plan",
 )
 """Each is a module ``edgepipe.commands.model_ACTION`` with ``add_to(subparsers)``."""
 
