@@ -13,7 +13,7 @@ from edgepipe.models.engine import Outputs
 from edgepipe.models.head_options import HeadOptions
 from edgepipe.models.heads_boxes import BoxesHead, DetrHead, SsdHead
 from edgepipe.models.heads_classifier import ClassifierHead
-from edgepipe.models.heads_distance import DistanceHead, NanoDetHead
+from edgepipe.models.heads_distance import DistanceHead, NanoDetHead, NanoDetPlusHead
 from edgepipe.models.heads_final import EndToEndHead, PostprocessedHead
 from edgepipe.models.heads_keypoints import (
     AnchoredHead,
@@ -54,6 +54,11 @@ DETECTORS: Mapping[str, _Kind[Head]] = MappingProxyType(
         "nanodet": _Kind[Head](
             NanoDetHead,
             ("scores", "distance bins"),
+            {"strides": ANY, "scores": _SHARES},
+        ),
+        "nanodet-plus": _Kind[Head](
+            NanoDetPlusHead,
+            ("scores and distance bins",),
             {"strides": ANY, "scores": _SHARES},
         ),
         "distances": _Kind[Head](

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import EngineError
 from edgepipe.models.card import ModelCard
 from edgepipe.models.engine import Engine
+from edgepipe.models.heads import suppresses
 
 MOST_DIFFERENCE = 0.8
 """Largest difference of INT8 from FP32, relative to FP32's answer. Six ways of
@@ -37,7 +38,9 @@ def require_same_answer(
     The difference of the two is the network's answer to what is in the image: constant
     outputs and biases cancel out. An engine fails if one of its outputs answers by more
     than ``MOST_DIFFERENCE`` otherwise than the reference, in the root of the squares,
-    with any size of batch that it runs in one go: each is a network of its own.
+    with any size of batch that it runs in one go: each is a network of its own. Where
+    the network ranks its boxes itself, a hair decides on their order: then each column
+    is sorted before it is compared.
 
     Args:
         tested: The INT8 engine.
@@ -92,12 +95,22 @@ def _answers(
     """
     # An engine's outputs are its own memory, until the next call.
     grey = {
-        name: array[0].copy() for name, array in _infer(engine, card, grey_image(card))
+        name: _in_order(card, array[0]).copy()
+        for name, array in _infer(engine, card, grey_image(card))
     }
     drawn = probe_image(card.height, card.width)
     for size in range(1, batch_max + 1):
         batch = np.repeat(drawn, size, axis=0)
-        yield {name: out[-1] - grey[name] for name, out in _infer(engine, card, batch)}
+        yield {
+            name: _in_order(card, out[-1]) - grey[name]
+            for name, out in _infer(engine, card, batch)
+        }
+
+
+def _in_order(card: ModelCard, output: NDArray[np.float32]) -> NDArray[np.float32]:
+    """An output of one image, in an order that does not depend on ranks."""
+    ranked = not suppresses(card.head) and output.ndim
+    return np.sort(output, axis=0) if ranked else output
 
 
 def _infer(

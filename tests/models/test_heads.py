@@ -17,6 +17,7 @@ from edgepipe.models.heads import DETECTORS, build_head, check_outputs
 MakeCard = Callable[..., ModelCard]
 OUTPUTS = {
     "nanodet": ("scores", "dist"),
+    "nanodet-plus": ("out",),
     "distances": ("scores", "dist"),
     "yolov8": ("out",),
     "yolov5": ("out",),
@@ -147,7 +148,9 @@ def test_large_finite_values_are_not_taken_for_infinity(card: ModelCard) -> None
 
 
 def test_an_unknown_head_is_refused_with_those_that_exist(make_card: MakeCard) -> None:
-    with pytest.raises(ModelError, match=r"unknown head 'rcnn'.*nanodet, postpro"):
+    with pytest.raises(
+        ModelError, match=r"unknown head 'rcnn'.*nanodet, nanodet-plus, postpro"
+    ):
         build_head(make_card(head="rcnn"))
 
 

@@ -201,6 +201,32 @@ def test_nanodet(data: st.DataObject, kind: str) -> None:
     same(card, {"scores": raw, "bins": bins}, original())
 
 
+@given(data=st.data(), kind=shares)
+@settings(LOADED, max_examples=25)
+def test_nanodet_plus(data: st.DataObject, kind: str) -> None:
+    strides = (8, 16)
+    n = len(cells(strides))
+    raw = data.draw(scored(kind, n, CLASSES))
+    bins = data.draw(eighths(n, 32, low=-3, high=3))
+    output = np.concatenate([raw, bins], axis=2)
+
+    def original() -> Iterator[Row]:
+        for row, (column, line, stride) in zip(
+            output[0].tolist(), cells(strides), strict=True
+        ):
+            logits = row[CLASSES:]
+            left, top, right, bottom = (
+                stride * sum(k * p for k, p in enumerate(softmax(logits[i : i + 8])))
+                for i in range(0, 32, 8)
+            )
+            x, y = column * stride, line * stride
+            box = (x - left, y - top, x + right, y + bottom)
+            yield (*box, *best(activated(row[:CLASSES], kind)))
+
+    card = a_card("nanodet-plus", "out", scores=kind, strides=strides)
+    same(card, {"out": output}, original())
+
+
 def without(values: list[float], background: str) -> list[float]:
     """The classes among the columns of a score output."""
     if background == "first":

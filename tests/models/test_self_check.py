@@ -110,6 +110,31 @@ def test_every_output_is_looked_at(make_card: MakeCard) -> None:
         require_same_answer(blind, Swapped(lambda values: values), make_card(), NAMES)
 
 
+class Ranked(Computed):
+    """One that ranks its boxes itself: a box and its score for each cell."""
+
+    def infer(self, images: NDArray[np.uint8], request: int = 0) -> Outputs:
+        scores = super().infer(images)["scores"].max(axis=2)
+        order = np.argsort(-scores, axis=1)
+        cells = np.stack(np.divmod(order, 12), axis=2) * 8
+        ranked = np.take_along_axis(scores, order, axis=1)[..., np.newaxis]
+        out = np.concatenate([cells, cells + 8, ranked, ranked * 0], axis=2)
+        return {"out": out.astype(np.float32)}
+
+
+def test_boxes_that_a_hair_has_ranked_otherwise_are_the_same(
+    make_card: MakeCard,
+) -> None:
+    card = make_card(head="end-to-end", outputs=("out",))
+    truth = Ranked(lambda values: np.round(values * 8) / 8 + noise(1e-4))
+    close = Ranked(lambda values: np.round(values * 8) / 8 + noise(1e-4)[:, ::-1])
+    require_same_answer(close, truth, card, NAMES)
+    raw = [engine.infer(probe_image(64, 96))["out"] for engine in (truth, close)]
+    assert np.abs(raw[0] - raw[1]).max() > 8
+    with pytest.raises(EngineError, match="computes rubbish"):
+        require_same_answer(Ranked(lambda values: values * 0), truth, card, NAMES)
+
+
 def test_a_batch_that_is_computed_wrong_is_noticed(make_card: MakeCard) -> None:
     class Batching(Computed):
         info = replace(Computed.info, batch_max=3)
