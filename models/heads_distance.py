@@ -62,7 +62,8 @@ class NanoDetPlusHead:
         self._rule = ScoreRule(card.head_options)
         strides = card.head_options.strides or NANODET_PLUS_STRIDES
         centres, self._strides = anchor_grid(card.height, card.width, strides)
-        self._corners = centres - self._strides[:, np.newaxis] * np.float32(0.5)
+        half = self._strides[:, np.newaxis] / 2
+        self._corners = np.asarray(centres - half, np.float32)
         self._classes = len(card.class_names)
         columns = self._classes + 4 * NANODET_PLUS_BINS
         self.shapes = ((len(self._strides), columns),)
