@@ -44,6 +44,22 @@ def test_both_engines_score_real_frames_alike(
     assert difference.mean() <= MEAN_TOLERANCE[precision]
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_file_with_unsigned_activations_is_scored_alike_too(
+    precision: str, scene_tiny: ModelCard, street: NDArray[np.uint8]
+) -> None:
+    images = street[:, : scene_tiny.height, : scene_tiny.width]
+    both = [
+        load_engine(scene_tiny, precision, name, requests=1, threads=1)
+        for name in ENGINES
+    ]
+    one, other = (engine.infer(images)["scores"].copy() for engine in both)
+    assert np.abs(one - other).max() <= SCORE_TOLERANCE[precision]
+    assert np.abs(one - other).mean() <= 4 * MEAN_TOLERANCE[precision]
+    for engine in both:
+        engine.close()
+
+
 def test_both_engines_find_the_same_objects(
     engines: list[AsyncEngine], nanodet: ModelCard, street: NDArray[np.uint8]
 ) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from edgepipe.models.shape_profile import ShapeProfile
     from edgepipe.models.tensorrt.build import BuildOptions
     from edgepipe.models.tensorrt.cache import Found, PlanCache
+    from edgepipe.models.tensorrt.plan import PlanFacts
 
 MIB = 1 << 20
 
@@ -54,6 +55,11 @@ def add_to(actions: Any) -> None:
         help="times of kernels, read and written: the next build is faster",
     )
     parser.add_argument(
+        "--if-needed",
+        action="store_true",
+        help="build only where the plan that is there does not fit",
+    )
+    parser.add_argument(
         "--check",
         action="store_true",
         help="build nothing: say whether the plan that is there fits",
@@ -77,19 +83,25 @@ def run(args: argparse.Namespace) -> int:
     here = found_gpu if isinstance(found_gpu, Gpu) else None
     cache = PlanCache(model, _rebuild(args))
     begun_s = time.monotonic()
-    if args.check:
-        found = cache.find(wanted(trt, model, options, here))
+
+    def build() -> "tuple[bytes, PlanFacts]":
+        return build_plan(trt, model, options, here, warn)
+
+    if args.check or args.if_needed:
+        facts_here = wanted(trt, model, options, here)
+        found = cache.find_or_build(facts_here, build, rebuild=not args.check)
     else:
-
-        def warn(line: str) -> None:
-            say(f"warning: {line}", as_json=True)
-
-        found = cache.store(*build_plan(trt, model, options, here, warn))
+        found = cache.store(*build())
     facts = _facts(found, time.monotonic() - begun_s, cache)
     if args.json:
         return int(not print_json(facts))
     _print(facts)
     return 0
+
+
+def warn(line: str) -> None:
+    """Say what the library warns of, apart from what was asked for."""
+    say(f"warning: {line}", as_json=True)
 
 
 def _file(card: "ModelCard", precision: str | None) -> Path:

@@ -64,6 +64,20 @@ def test_a_plan_of_another_model_does_not_fit(
     assert "from a model with sha256" in capsys.readouterr().err
 
 
+def test_a_plan_is_built_again_only_where_it_is_needed(
+    rtx: TensorRt, card: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del rtx
+    built: list[bool] = []
+    for name in ("int8", "int8", "fp32"):
+        if name == "fp32":
+            shutil.copy(card.parent / "fp32.onnx", card.parent / "int8.onnx")
+        assert plan(card, "--target", "86", "--if-needed", "--json") == 0
+        built.append(json.loads(capsys.readouterr().out)["built"])
+    assert built == [True, False, True]
+    assert len(list(card.parent.glob("*.plan"))) == 1
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
