@@ -153,14 +153,17 @@ class _Slot:
         self._running: Future[Outputs] | None = None
         # Output shapes can be symbolic in the file: one run tells.
         first = session.run(list(card.outputs), {card.input_name: self._input})
-        self._one: dict[str, NDArray[np.float32]] = {
-            name: np.empty(array.shape, np.float32)
-            for name, array in zip(card.outputs, first, strict=True)
-        }
+        self._one: dict[str, NDArray[np.float32]] = {}
+        self._written: list[tuple[NDArray[Any], NDArray[np.float32]]] = []
+        """Outputs that are no float32, such as class numbers, and where they go."""
         self._binding = session.io_binding()
         _bind(self._binding.bind_input, card.input_name, self._input)
-        for name, array in self._one.items():
-            _bind(self._binding.bind_output, name, array)
+        for name, array in zip(card.outputs, first, strict=True):
+            written = np.empty(array.shape, array.dtype)
+            _bind(self._binding.bind_output, name, written)
+            self._one[name] = written.astype(np.float32, copy=False)
+            if self._one[name] is not written:
+                self._written.append((written, self._one[name]))
 
     def run(self, images: NDArray[np.uint8]) -> Outputs:
         """See :class:`edgepipe.models.requests.Slot`."""
@@ -196,6 +199,8 @@ class _Slot:
         """Outputs of one (height, width, 3) image, normalised on the way in."""
         self._write(image, self._input[0])
         self._session.run_with_iobinding(self._binding, self._options)
+        for written, one in self._written:
+            one[...] = written
         return self._one
 
 
