@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard
+
+if TYPE_CHECKING:
+    from edgepipe.models.inspect.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def operations_of(path: Path, card: ModelCard) -> Operations | str:
         from onnx import shape_inference
 
         from edgepipe.models.inspect import reading
-        from edgepipe.models.inspect.counting import is_layer, macs_of
+        from edgepipe.models.inspect.apart import work_apart
     except ImportError as error:
         return f"this needs onnx ({error}): pip install 'edgepipe[models]'"
     model = reading.with_input_shape(
@@ -45,7 +49,19 @@ def operations_of(path: Path, card: ModelCard) -> Operations | str:
         raise ModelError(
             f"{path}: its shapes contradict each other: {error}"
         ) from error
-    graph = reading.graph_of(model)
+    found = _counted(reading.graph_of(model))
+    if not found.uncounted:
+        return found
+    # Exporters leave arithmetic on shapes in the graph, which has to be computed first.
+    results = work_apart(model.SerializeToString(), path.resolve().parent, None)
+    if results.simplified is None:
+        return found
+    return _counted(reading.graph_of_bytes(results.simplified))
+
+
+def _counted(graph: "Graph") -> Operations:
+    from edgepipe.models.inspect.counting import is_layer, macs_of
+
     int8 = rest = uncounted = 0
     for node in filter(is_layer, graph.nodes):
         macs = macs_of(graph, node)
