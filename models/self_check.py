@@ -4,8 +4,7 @@ A library can compute INT8 wrong on one kind of processor and right on another, 
 any error. Nothing but the truth finds that, and the truth is the FP32 file.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,28 +116,6 @@ def _in_order(card: ModelCard, output: NDArray[np.float32]) -> NDArray[np.float3
 def _infer(
     engine: Engine, card: ModelCard, images: NDArray[np.uint8]
 ) -> list[tuple[str, NDArray[np.float32]]]:
-    """What of the card's outputs can be compared, by name.
-
-    Where the network itself ranks what it found, a row is another object as soon as two
-    scores change places. The scores from the best down are comparable, boxes are not.
-    """
+    """The card's outputs by name."""
     outputs = engine.infer(images)
-    score = RANKED.get(card.head)
-    if score is None:
-        return [(name, outputs[name]) for name in card.outputs]
-    name = card.outputs[0]
-    best = score(outputs[name])
-    return [(name, np.sort(best, axis=1)[:, ::-1])]
-
-
-RANKED: Mapping[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = (
-    MappingProxyType(
-        {
-            "end-to-end": lambda rows: rows[..., 4],
-            "postprocessed": lambda scores: scores,
-            "detr": lambda scores: scores.max(axis=2),
-        }
-    )
-)
-"""Heads whose rows have no place of their own, with the scores (n, rows) that they have
-in their first output."""
+    return [(name, outputs[name]) for name in card.outputs]

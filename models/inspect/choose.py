@@ -14,7 +14,10 @@ from edgepipe.models.inspect.verdict import Reading
 KNOWN = frozenset((*DETECTORS, *CLASSIFIERS, *KEYPOINTS))
 """Names of heads."""
 _READS_ONE = frozenset(
-    ("yolov8", "yolov5", "yolox", "end-to-end", "keypoints", "heatmaps", *CLASSIFIERS)
+    name
+    for kinds in (DETECTORS, CLASSIFIERS, KEYPOINTS)
+    for name, kind in kinds.items()
+    if len(kind.reads) == 1
 )
 
 

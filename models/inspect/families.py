@@ -21,6 +21,15 @@ class Family:
 _SHARES = (255.0, 255.0, 255.0)
 _ZERO = (0.0, 0.0, 0.0)
 _ULTRALYTICS = Family("Ultralytics", "rgb", _ZERO, _SHARES, "center", 0.25, 0.7)
+_NANODET = Family(
+    "NanoDet",
+    "bgr",
+    (103.53, 116.28, 123.675),
+    (57.375, 57.12, 58.395),
+    None,
+    0.35,
+    0.6,
+)
 _UNKNOWN = Family("")
 
 _BY_HEAD = {
@@ -30,15 +39,8 @@ _BY_HEAD = {
     "yolox": Family(
         "YOLOX since 0.1.1", "bgr", _ZERO, (1.0, 1.0, 1.0), "top_left", 0.3
     ),
-    "nanodet": Family(
-        "NanoDet",
-        "bgr",
-        (103.53, 116.28, 123.675),
-        (57.375, 57.12, 58.395),
-        None,
-        0.35,
-        0.6,
-    ),
+    "nanodet": _NANODET,
+    "nanodet-plus": _NANODET,
     "detr": Family("DETR", score_threshold=0.5),
 }
 

@@ -18,6 +18,8 @@ from edgepipe.models.inspect.columns import Columns
 from edgepipe.models.inspect.seen import LEVELS, Seen, pyramid
 from edgepipe.models.inspect.verdict import Reading
 
+PLUS_BINS = 32
+"""Columns behind the scores of a NanoDet-Plus."""
 BOX, OBJECT = 4, 5
 """Columns in front of the scores without and with objectness."""
 
@@ -61,6 +63,8 @@ class _Layout:
         edges = {group.start for group in self._groups}
         if len(self._groups) < (1 if self._each == 3 else 2):
             yield from self._by_shape()
+        elif self._is_nanodet_plus():
+            yield self._nanodet_plus()
         elif self._strange():
             yield self._strange()
         elif {BOX, OBJECT} <= edges or self._each == 3:
@@ -69,6 +73,27 @@ class _Layout:
             yield from self._without_objectness()
         else:
             yield from self._by_shape()
+
+    def _is_nanodet_plus(self) -> bool:
+        """Scores first, then bins of distances as they come from the layer."""
+        if self._axis != 2 or self._each != 1 or len(self._groups) != 2:
+            return False
+        scores, bins = self._groups
+        plain = not any(path.steps for path in bins.paths)
+        return plain and bins.count == PLUS_BINS and scores.has("Sigmoid")
+
+    def _nanodet_plus(self) -> Reading:
+        scores = self._groups[0].count
+        strides = self._strides
+        return Reading(
+            "nanodet-plus",
+            (self._seen.name,),
+            scores,
+            f"{self._said()}; {scores} scores, then 4 x {PLUS_BINS // 4} bins of "
+            f"distances without a softmax",
+            certain=all(path.source in LAYERS for path in self._groups[1].paths),
+            options={} if strides == LEVELS[1] else {"strides": list(strides)},
+        )
 
     def _scores(self) -> Sequence[Columns]:
         return [group for group in self._groups if group.start >= BOX]

@@ -210,30 +210,3 @@ def test_both_engines_pass_with_both_shipped_networks(
     engine = load_engine(alone, "int8", name, requests=1, threads=1)
     require_same_answer(engine, truth, shipped, NAMES)
     engine.close()
-
-
-class Ranked(Computed):
-    """An engine that ranks its rows: a box, a score and a class."""
-
-    def infer(self, images: NDArray[np.uint8], request: int = 0) -> Outputs:
-        """The best cells first."""
-        scores = super().infer(images, request)["scores"].max(axis=2)
-        order = np.argsort(-scores, axis=1)
-        rows = np.zeros((len(images), CELLS, 6), np.float32)
-        rows[..., 0] = rows[..., 2] = order
-        rows[..., 4] = np.take_along_axis(scores, order, axis=1)
-        return {"rows": rows}
-
-
-def test_of_ranked_rows_the_scores_are_compared_and_not_their_places(
-    make_card: MakeCard,
-) -> None:
-    card = make_card(head="end-to-end", outputs=("rows",))
-    reference = Ranked(lambda values: values)
-    require_same_answer(
-        Ranked(lambda values: values + noise(0.05)), reference, card, NAMES
-    )
-    with pytest.raises(EngineError, match="'rows'"):
-        require_same_answer(
-            Ranked(lambda values: 0 * values + 0.1), reference, card, NAMES
-        )

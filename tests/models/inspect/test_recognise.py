@@ -148,9 +148,21 @@ def test_of_a_head_and_masks_the_user_says_which_counts(tmp_path: Path) -> None:
     assert told.head == "yolov8"
 
 
-def test_scores_in_front_of_bins_are_no_yolo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("classes", [1, 7])
+def test_scores_in_front_of_bins_are_a_nanodet_plus(
+    classes: int, tmp_path: Path
+) -> None:
     net = Net()
-    parts = cells_apart(net, [7, 32], [["Sigmoid"], []])
+    parts = cells_apart(net, [classes, 32], [["Sigmoid"], []], (8, 16, 32, 64))
+    joined = net.op("Concat", *parts, axis=2)
+    found = verdict(net.save(tmp_path / "m.onnx", [joined])).certain
+    assert found is not None
+    assert (found.head, found.classes, found.options) == ("nanodet-plus", classes, {})
+
+
+def test_scores_in_front_of_other_columns_are_no_yolo(tmp_path: Path) -> None:
+    net = Net()
+    parts = cells_apart(net, [7, 9], [["Sigmoid"], []])
     joined = net.op("Concat", *parts, axis=2)
     found = verdict(net.save(tmp_path / "m.onnx", [joined]))
     assert found.readings == ()
