@@ -56,7 +56,7 @@ class _Request:
         """Go from one state to the next, if it is in the one."""
         with self._lock:
             if self._state is wanted:
-                self._state, self._cancelled = then, False
+                self._state = then
             elif wanted is _State.SUBMITTED and self._state is _State.FREE:
                 raise EngineError(f"nothing was submitted to request {self._number}")
             else:
@@ -66,6 +66,18 @@ class _Request:
         """The thread that has taken it is done with it."""
         with self._lock:
             self._state = state
+
+    def free(self) -> bool:
+        """Let others have it, unless it was cancelled; whether that was done."""
+        with self._lock:
+            if not self._cancelled:
+                self._state = _State.FREE
+            return not self._cancelled
+
+    def replace(self, slot: Slot) -> None:
+        """Put a new slot in the place of one that was stopped."""
+        with self._lock:
+            self.slot, self._cancelled = slot, False
 
     def cancel(self) -> bool:
         """Stop what runs; whether nobody waits for it, so that it must be ended."""
@@ -124,21 +136,24 @@ class Requests:
         except self._errors as error:
             raise request.explain(self._describe(error)) from error
         finally:
-            request.become(_State.FREE)
+            self._release(request)
 
     def submit(self, images: NDArray[np.uint8], number: int) -> None:
         """Begin; a failure leaves the request free."""
         request = self._at(number)
         self._profile.require(images.shape)
         request.take(_State.FREE, _State.BUSY)
-        state = _State.FREE
+        begun = False
         try:
             request.slot.start(images)
-            state = _State.SUBMITTED
+            begun = True
         except self._errors as error:
             raise request.explain(self._describe(error)) from error
         finally:
-            request.become(state)
+            if begun:
+                request.become(_State.SUBMITTED)
+            else:
+                self._release(request)
 
     def wait(self, number: int) -> Outputs:
         """The outputs of what was submitted."""
@@ -149,7 +164,7 @@ class Requests:
         except self._errors as error:
             raise request.explain(self._describe(error)) from error
         finally:
-            request.become(_State.FREE)
+            self._release(request)
 
     def cancel(self, number: int) -> None:
         """Give up what is in flight and leave the request free."""
@@ -183,7 +198,22 @@ class Requests:
         except self._errors:
             pass  # that it was cancelled is no news
         finally:
-            request.become(_State.FREE)
+            self._release(request)
+
+    def _release(self, request: _Request) -> None:
+        """Free a request; one that was cancelled gets a new slot.
+
+        Libraries let a cancellation that came just after the end meet the next run.
+        """
+        while not request.free():
+            make = self.__dict__.get("_make")
+            if make is None:
+                return  # closed: nobody can reach it
+            try:
+                request.replace(make())
+            except self._errors:
+                request.become(_State.FREE)  # the old one, as good as it is
+                return
 
     def _at(self, number: int) -> _Request:
         if not self._requests:

@@ -96,7 +96,7 @@ def build_plan(
     """
     _require_targets(options, gpu)
     digest = sha256_of(model)
-    prepared = prepare(model.read_bytes(), str(model))
+    prepared = prepare(model.read_bytes(), str(model), model.parent)
     require_profiles(prepared.inputs, options.profiles)
     log = _Log(trt, say)
     with _no_collection():

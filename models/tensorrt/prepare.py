@@ -46,12 +46,13 @@ class Prepared:
         return f"int8 ({self.int8_layers} of {self.heavy_layers} layers)"
 
 
-def prepare(data: bytes, name: str) -> Prepared:
+def prepare(data: bytes, name: str, folder: Path | None = None) -> Prepared:
     """Read an ONNX model for TensorRT.
 
     Args:
         data: The file.
         name: What to call it in messages.
+        folder: Where other files with weights lie; None: there are none.
 
     Raises:
         ModelError: It is no ONNX model, or is quantised in a way that TensorRT refuses;
@@ -59,7 +60,13 @@ def prepare(data: bytes, name: str) -> Prepared:
         EngineError: The ``onnx`` package is missing.
     """
     onnx = _import_onnx()
-    return _prepare(onnx, _parse(onnx, data, name), name)
+    model = _parse(onnx, data, name)
+    try:
+        onnx.load_weights(model, str(folder or ""))
+        return _prepare(onnx, model, name)
+    except (OSError, TypeError, ValueError, onnx.wrong) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name}: cannot read its weights: {reason}") from error
 
 
 def inputs_of(path: Path) -> dict[str, tuple[Free, ...]]:
@@ -93,6 +100,10 @@ class _Onnx:
         package = import_module("onnx")
         self.numpy: Any = import_module("onnx.numpy_helper")
         self.ModelProto: Any = package.ModelProto
+        data: Any = import_module("onnx.external_data_helper")
+        self.load_weights: Any = data.load_external_data_for_model
+        checker: Any = import_module("onnx.checker")
+        self.wrong: type[Exception] = checker.ValidationError
         message: Any = import_module("google.protobuf.message")
         self.google_decode_error: type[Exception] = message.DecodeError
 
@@ -111,8 +122,10 @@ def _prepare(onnx: _Onnx, model: Any, name: str) -> Prepared:
         tensor.name: onnx.numpy.to_array(tensor) for tensor in model.graph.initializer
     }
     for node in model.graph.node:
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            constants[node.output[0]] = onnx.numpy.to_array(node.attribute[0].t)
+        if node.op_type == "Constant":
+            for attribute in node.attribute:
+                if attribute.name == "value":
+                    constants[node.output[0]] = onnx.numpy.to_array(attribute.t)
     _require_signed(model, constants, name)
     folded = _fold_biases(onnx, model, constants)
     heavy, quantised = _count(model)
@@ -144,7 +157,9 @@ def _require_signed(model: Any, constants: dict[str, NDArray[Any]], name: str) -
     wrong = [
         f"{node.name or node.output[0]!r} {problem}"
         for node in model.graph.node
-        if node.op_type in _PAIR and (problem := _problem(node, constants))
+        if node.op_type in _PAIR
+        and node.input
+        and (problem := _problem(node, constants))
     ]
     if wrong:
         more = len(wrong) - _NAMED
@@ -192,6 +207,7 @@ def _fold_biases(onnx: _Onnx, model: Any, constants: dict[str, NDArray[Any]]) ->
         node
         for node in model.graph.node
         if node.op_type == "DequantizeLinear"
+        and len(node.input) > 1
         and node.input[0] in constants
         and node.input[1] in constants
         and constants[node.input[0]].dtype == np.int32

@@ -183,6 +183,20 @@ def test_a_request_in_flight_can_be_made_anew(
     np.testing.assert_array_equal(engine.infer(images, 1)["scores"], wanted)
 
 
+def test_a_cancellation_never_meets_the_run_after_it(
+    engine: AsyncEngine, images: Images
+) -> None:
+    wanted = scores(engine.infer(images))
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(5):
+            inferring = threads.submit(engine.infer, images)
+            while not inferring.done():
+                engine.cancel()
+            error = inferring.exception()
+            assert error is None or str(error) == "request 0 was cancelled"
+    np.testing.assert_array_equal(engine.infer(images)["scores"], wanted)
+
+
 class Held:
     """A slot that runs until it is let go or stopped."""
 

@@ -1,6 +1,7 @@
 """What of a quantised network TensorRT can take, before it is asked."""
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,21 @@ def test_what_is_not_signed_and_symmetric_is_refused_by_name(
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(ModelError, match=r"yard: not an ONNX model"):
         prepare(b"\xff" * 9, "yard")
+
+
+def test_weights_in_another_file_are_read_or_missed(tmp_path: Path) -> None:
+    onnx: Any = import_module("onnx")
+    model = onnx.load_from_string(quantised())
+    path = tmp_path / "x.onnx"
+    options = {"location": "weights", "size_threshold": 0}
+    onnx.save_model(model, str(path), save_as_external_data=True, **options)
+    data = path.read_bytes()
+    prepared = prepare(data, "x", tmp_path)
+    for ours, theirs in zip(outputs(prepared.data), outputs(quantised()), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+    (tmp_path / "weights").unlink()
+    with pytest.raises(ModelError, match=r"yard: cannot read its weights: .*weights"):
+        prepare(data, "yard", tmp_path)
 
 
 def test_all_of_the_default_models_convolutions_are_int8(nanodet: ModelCard) -> None:
