@@ -169,3 +169,18 @@ def test_without_onnx_one_line_says_what_to_install(
     err = capsys.readouterr().err
     assert "pip install 'edgepipe[models]'" in err
     assert err.count("\n") == 1
+
+
+def test_names_are_checked_against_the_outputs_before_anything_is_written(
+    cases: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = cases / "C17"
+    expected = json.loads((folder / "expected.json").read_text())
+    model = zoo.card_path("nanodet-g").with_name("fp32.onnx")
+    told: dict[str, tuple[int, str]] = {}
+    for path in sorted(folder.glob("*.txt")):
+        code = main(["model", "inspect", str(model), "--names", str(path)])
+        told[path.name] = (code, capsys.readouterr().err)
+    assert {name for name, (code, _) in told.items() if code} == set(expected["refuse"])
+    warned = {name for name, (code, err) in told.items() if not code and err}
+    assert warned == set(expected["warn"])

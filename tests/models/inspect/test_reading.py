@@ -1,5 +1,6 @@
 """Files that are no model, damaged, hostile, or say things in other ways."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +212,11 @@ def test_sizes_are_counted(tmp_path: Path) -> None:
     work = examine(path, Answers()).facts.work
     assert work.parameters == 10 * 3 * 4 * 4 + 10
     assert (work.macs, work.uncounted) == (10 * 3 * 16 * 16 * 16, 0)
+
+
+def test_a_file_larger_than_the_format_allows_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.touch()
+    os.truncate(path, reading.LARGEST_BYTES + 1)
+    with pytest.raises(ModelError, match="export it with its weights as external data"):
+        reading.read(path)

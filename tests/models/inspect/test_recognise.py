@@ -246,3 +246,31 @@ def test_suppression_in_the_graph_is_named_and_its_indices_are_no_boxes(
     assert found.readings == ()
     assert "whole numbers alone" in found.remarks[0]
     assert found.remarks[1] == "NMS is in the graph: NonMaxSuppression"
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "outputs", "classes"),
+    [
+        ("yolox_nano.onnx", "yolox", ("output",), 80),
+        ("nanodet_g_fp16w.onnx", "nanodet", ("scores", "dist"), 80),
+        ("nanodet_g_256x320_int8_minmax.onnx", "nanodet", ("scores", "dist"), 80),
+        ("tiny_192x320.onnx", "distances", ("scores", "dist"), 3),
+        ("tiny_int8_pc_minmax.onnx", "distances", ("scores", "dist"), 3),
+    ],
+)
+def test_trained_networks_of_others_are_known(
+    name: str, head: str, outputs: tuple[str, ...], classes: int, foreign_models: Path
+) -> None:
+    found = verdict(foreign_models / name).certain
+    assert found is not None
+    assert (found.head, found.outputs, found.classes) == (head, outputs, classes)
+    assert not found.options
+
+
+def test_a_trained_keypoint_model_is_possible_and_asked_about(
+    foreign_models: Path,
+) -> None:
+    found = verdict(foreign_models / "blazeface_front_128.onnx")
+    assert found.certain is None
+    (only,) = found.readings
+    assert (only.head, only.classes) == ("anchored-keypoints", 6)
