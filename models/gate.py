@@ -15,8 +15,8 @@ from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.identity import head_sha256, preprocessing_sha256, sha256_of
 
 SCHEMA = "edgepipe.gate/1"
-Kind = Literal["ap", "agreement", "top-1"]
-"""``ap`` was measured with labels; the other two against the FP32 network."""
+Kind = Literal["ap", "agreement", "top-1", "keypoints"]
+"""``ap`` was measured with labels; the others against the FP32 network."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,10 @@ def average_precisions(
     if weights is None:
         weights = np.ones((1, len(ranking.objects)))
     step = max(1, _AT_ONCE // max(1, len(ranking.frame)))
+    places = [_places(*each) for each in zip(ranking.hit, ranking.counted, strict=True)]
     return np.concatenate(
         [
-            _weighted(ranking, weights[start : start + step])
+            _weighted(ranking, places, weights[start : start + step])
             for start in range(0, len(weights), step)
         ]
     )
@@ -139,16 +140,37 @@ def precision(frames: Sequence[Matches]) -> Precision:
     )
 
 
-def _weighted(ranking: ClassRanking, weights: Weights) -> NDArray[np.float64]:
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the hits of one IoU threshold are in a ranking."""
+
+    hits: NDArray[np.intp]
+    ignored: NDArray[np.intp]
+    """Detections that are neither right nor wrong."""
+    before: NDArray[np.intp]
+    """For each hit, how many of these come before it."""
+
+
+def _places(hit: Flags, counted: Flags) -> _Places:
+    hits, ignored = np.flatnonzero(hit), np.flatnonzero(~counted)
+    return _Places(hits, ignored, np.searchsorted(ignored, hits))
+
+
+def _weighted(
+    ranking: ClassRanking, places: Sequence[_Places], weights: Weights
+) -> NDArray[np.float64]:
     """As :func:`average_precisions`, of few enough weightings."""
     objects = weights @ ranking.objects
     own = weights[:, ranking.frame]
-    out = np.zeros((len(weights), len(ranking.hit)))
-    for t, (hit, counted) in enumerate(zip(ranking.hit, ranking.counted, strict=True)):
-        rows = np.flatnonzero(hit)
-        if len(rows):
-            seen = np.cumsum(own * counted, axis=1)[:, rows]
-            right = np.cumsum(own[:, rows], axis=1)
+    # Summed once for all thresholds; what each ignores is little, and is taken off.
+    whole = np.cumsum(own, axis=1)
+    out = np.zeros((len(weights), len(places)))
+    for t, at in enumerate(places):
+        if len(at.hits):
+            ignored = np.zeros((len(weights), len(at.ignored) + 1))
+            np.cumsum(own[:, at.ignored], axis=1, out=ignored[:, 1:])
+            seen = whole[:, at.hits] - ignored[:, at.before]
+            right = np.cumsum(own[:, at.hits], axis=1)
             out[:, t] = _area(right, seen, objects)
     return np.where(objects[:, np.newaxis] > 0, out, np.nan)
 

@@ -28,12 +28,15 @@ from edgepipe.models.evaluate.verdict import (
     drop_of_precision,
 )
 from edgepipe.models.gate import Kind
-from edgepipe.models.heads import CLASSIFIERS
+from edgepipe.models.heads import CLASSIFIERS, KEYPOINTS
+from edgepipe.models.keypoints import KeypointFinder
 from edgepipe.samples import Sample
 from edgepipe.truth import FrameTruth
 
 LOWEST_SCORE = 0.05
 """From here on detections are judged: average precision asks for unsure ones, too."""
+NEAR = 0.05
+"""How far a keypoint may move, as a share of the input's longer side."""
 MOST_DETECTIONS = 300
 """In a frame; a card's own limit is for those that are shown."""
 NOTHING = Boxes(np.empty((0, 4), np.float32), np.empty(0, "f4"), np.empty(0, np.int32))
@@ -74,16 +77,18 @@ def judge_of(
     """The judge for a network, with labels or without.
 
     Raises:
-        ModelError: A classifier is to be judged by labels of boxes.
+        ModelError: What is no detector is to be judged by labels of boxes.
     """
-    if card.head not in CLASSIFIERS:
+    if card.head not in CLASSIFIERS and card.head not in KEYPOINTS:
         return _Detectors(card, fp32, int8, labels)
-    if labels is None:
-        return _Classifiers(card, fp32, int8)
-    raise ModelError(
-        f"model {card.name!r} is a classifier: labels are of boxes; leave them out and"
-        f" its agreement with FP32 is judged"
-    )
+    if labels is not None:
+        raise ModelError(
+            f"model {card.name!r} is no detector (head {card.head!r}): labels are of"
+            f" boxes; leave them out and its agreement with FP32 is judged"
+        )
+    if card.head in KEYPOINTS:
+        return _Keypoints(card, fp32, int8)
+    return _Classifiers(card, fp32, int8)
 
 
 class _Detectors:
@@ -176,8 +181,61 @@ class _Classifiers:
 
     def drop(self, seed: int) -> Drop | None:
         """How often they differ."""
-        same = np.array(self._same, np.bool_)
-        return drop_of_agreement(same, seed=seed) if len(same) else None
+        return _agreed(self._same, seed)
+
+
+class _Keypoints:
+    """Both keypoint networks, on whole pictures; FP32 is right."""
+
+    def __init__(self, card: ModelCard, fp32: Engine, int8: Engine) -> None:
+        self._card = card
+        self._before, self._after = (
+            KeypointFinder(card, fp32),
+            KeypointFinder(card, int8),
+        )
+        self._points: list[NDArray[np.float32]] = []
+        self._same: list[bool] = []
+        self.kind: Kind = "keypoints"
+        self.metric = (
+            f"pictures with every keypoint within {NEAR:.0%} of the input's longer side"
+            f" of FP32's, per cent"
+        )
+        self.reference = "no labels: where FP32 sees them"
+
+    def look(self, sample: Sample) -> None:
+        """Take one picture."""
+        self._points.append(self._find(self._before, sample))
+        self._same.append(self._is_near(self._points[-1], sample))
+
+    def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
+        """See :class:`Judge`."""
+        self._after = KeypointFinder(self._card, int8)
+        self._same = [
+            self._is_near(points, sample)
+            for points, sample in zip(self._points, samples, strict=True)
+        ]
+
+    def drop(self, seed: int) -> Drop | None:
+        """How often they differ."""
+        return _agreed(self._same, seed)
+
+    def _is_near(self, points: NDArray[np.float32], sample: Sample) -> bool:
+        """Whether INT8 finds the same; a point that only one of them finds is not."""
+        found = self._find(self._after, sample)
+        missing = np.isnan(points[:, 0])
+        if (missing != np.isnan(found[:, 0])).any():
+            return False
+        away = np.linalg.norm(found[~missing] - points[~missing], axis=1)
+        return bool((away <= NEAR * max(self._card.width, self._card.height)).all())
+
+    @staticmethod
+    def _find(finder: KeypointFinder, sample: Sample) -> NDArray[np.float32]:
+        points = finder.find(sample.image[np.newaxis])
+        return np.array(points.xy[0], np.float32)
+
+
+def _agreed(same: list[bool], seed: int) -> Drop | None:
+    return drop_of_agreement(np.array(same), seed=seed) if same else None
 
 
 def _detector(card: ModelCard, engine: Engine) -> Detector:

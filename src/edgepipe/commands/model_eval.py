@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MAX_DROP = 0.5
 """As in :mod:`edgepipe.evaluation`; written out because looking would load NumPy."""
+ENGINES = ("auto", "openvino", "onnxruntime", "torch", "torch-cuda")
+"""As `model.engine` of the configuration."""
 MOST_CLASSES = 8
 """In the printed table; the record has all."""
 
@@ -41,14 +43,8 @@ def add_to(actions: Any) -> None:
         help="most that the drop may be, with 95 %% confidence (default: %(default)s)",
     )
     parser.add_argument(
-        "--precision",
-        choices=("int8",),
-        default="int8",
-        help="what is compared with fp32 (default: %(default)s)",
-    )
-    parser.add_argument(
         "--engine",
-        choices=("auto", "openvino", "onnxruntime"),
+        choices=ENGINES,
         default="auto",
         help="default: what a run would take",
     )
