@@ -18,6 +18,12 @@ def readings(seen: Sequence[Seen], height: int, width: int) -> Iterator[Reading 
     """The heads that could read two outputs (1, n, classes) and (1, n, 4 or more)."""
     first, second = seen
     for scores, boxes in ((first, second), (second, first)):
+        if boxes.last == 4 and _is_turned(scores, boxes):
+            yield (
+                f"output {scores.name!r}: scores with a row for each class, and boxes "
+                f"with one for each box: no head reads that; export the scores as (1, "
+                f"{boxes.size(1)}, {scores.size(1)})"
+            )
         pair = _Pair(scores, boxes, height, width)
         if pair.fits():
             yield from pair.readings()
@@ -257,6 +263,11 @@ _POSSIBLE = (
 
 def _has(groups: Sequence[Columns], *ops: str) -> bool:
     return any(group.has(*ops) for group in groups)
+
+
+def _is_turned(scores: Seen, boxes: Seen) -> bool:
+    rows = boxes.size(1)
+    return scores.rank == 3 and rows == scores.size(2) != scores.size(1)
 
 
 def _neither(one: Sequence[Columns], other: Sequence[Columns]) -> bool:

@@ -238,6 +238,14 @@ class _Layout:
     def _by_shape(self) -> Iterator[Reading | str]:
         """All that the shape allows."""
         name, columns = self._seen.name, self._columns
+        paths = [path for group in self._groups for path in group.paths]
+        raw = bool(paths) and not any(path.steps for path in paths)
+        if raw and self._axis == 1 and all(path.source in LAYERS for path in paths):
+            yield (
+                f"output {name!r}: {columns} columns as they come from the layers, "
+                f"boxes are not decoded: no head reads that"
+            )
+            return
         options = {} if self._strides == LEVELS[0] else {"strides": list(self._strides)}
         if self._axis == 1 and self._each == 1:
             because = f"{self._said()}, if a column is 4 + {columns - BOX} classes"

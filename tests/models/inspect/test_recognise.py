@@ -81,6 +81,7 @@ def test_a_head_is_known_by_what_made_its_columns(
         (partial(yolov8, classes=7, rows_first=True), "rows first: no head reads that"),
         (partial(yolov8, classes=7, extra=32), "masks, keypoints or angles"),
         (partial(yolov5, classes=7, decoded=False), "not decoded"),
+        (partial(Net.levels, x="images", out=71), "as they come from the layers"),
         (partial(Net.conv, x="images", channels=3, out=9, stride=4), "is a map"),
     ],
 )
@@ -274,3 +275,12 @@ def test_a_trained_keypoint_model_is_possible_and_asked_about(
     assert found.certain is None
     (only,) = found.readings
     assert (only.head, only.classes) == ("anchored-keypoints", 6)
+
+
+def test_scores_turned_against_their_boxes_are_said(tmp_path: Path) -> None:
+    net = Net()
+    (boxes,) = cells_apart(net, [4], [["Relu"]])
+    scores = net.op("Sigmoid", net.levels("images", 7))
+    found = verdict(net.save(tmp_path / "m.onnx", [boxes, scores]))
+    assert found.readings == ()
+    assert "export the scores as (1, 336, 7)" in found.remarks[0]
