@@ -22,6 +22,7 @@ from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.gate import GateResult, gate_path
 from edgepipe.stages.sources.scene import CLASS_NAMES, Scene
 from edgepipe.truth import LabelTruth, truth_of
+from tests.models.evaluate.coco_reference import coco_ap
 
 if TYPE_CHECKING:
     from tests.colour_model import ColourModel
@@ -159,6 +160,23 @@ def test_labels_of_every_form_say_what_the_scene_itself_says(
         assert result.int8 == pytest.approx(wanted.int8, abs=0.2)
         assert (result.labels, result.labels_sha256) == (path.name, labels.sha256)
     assert "kite" in result.notes[0]
+
+
+def test_results_are_pycocotools_own_and_give_the_same_figure(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = coco(draw(tmp_path / "shots"), tmp_path / "labels.json")
+    out = tmp_path / "found.json"
+    card, shots = str(folder / "card.yaml"), str(tmp_path / "shots")
+    where = ["--source", shots, "--labels", str(labels), "--results", str(out)]
+    main(["model", "eval", card, *where, "--json"])
+    ours = json.loads(capsys.readouterr().out)["int8"]
+    document = json.loads(labels.read_text())
+    for number, each in enumerate(document["annotations"], start=1):
+        area = each["bbox"][2] * each["bbox"][3]
+        each |= {"id": number, "area": area, "iscrowd": 0}
+    labels.write_text(json.dumps(document | {"info": {}}))
+    assert ours == pytest.approx(100 * coco_ap(labels, out), abs=1e-9)
 
 
 def test_a_frame_without_labels_is_not_judged(folder: Path, tmp_path: Path) -> None:

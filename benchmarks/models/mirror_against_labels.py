@@ -48,6 +48,14 @@ class OwnDetections:
             class_agnostic=card.class_agnostic,
         )
 
+    def image_id(self, sample: Sample) -> int:
+        """Counted from 1."""
+        return sample.sequence + 1
+
+    def category_ids(self) -> list[int]:
+        """None is asked for."""
+        return []
+
     def of(self, sample: Sample) -> Truth:
         """What FP32 finds in the very same picture."""
         (found,) = self._detector.detect(sample.image[np.newaxis])

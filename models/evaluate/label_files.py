@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from edgepipe.errors import InputError
@@ -28,11 +29,12 @@ def read_labels(path: Path) -> Labels:
     """
     if path.is_dir():
         files = sorted(path.glob("*.txt"))
-        names, objects, notes = read_yolo(path, files)
-        return _named(names, objects, True, _sha256(files), notes)
+        names, objects = read_yolo(path, files)
+        return _named(names, objects, True, _sha256(files))
     if path.suffix.lower() == ".json":
-        names, objects, notes = read_coco(path, text_of(path))
-        return _named(names, objects, False, _sha256([path]), notes)
+        coco = read_coco(path, text_of(path))
+        labels = _named(coco.names, coco.objects, False, _sha256([path]))
+        return replace(labels, image_ids=coco.image_ids, category_ids=coco.category_ids)
     if path.suffix.lower() in (".txt", ".csv"):
         names, numbered, notes = read_mot(path, text_of(path))
         return Labels(names, numbered, {}, False, _sha256([path]), notes)
@@ -60,7 +62,6 @@ def _named(
     objects: Mapping[str, Objects],
     normalised: bool,
     sha256: str,
-    notes: tuple[str, ...],
 ) -> Labels:
     """Labels of images with names; numbered as well if every name has a number."""
     found = [_NUMBER.search(name) for name in objects]
@@ -70,7 +71,7 @@ def _named(
         first = min(1, *numbers) if len(numbers) > 1 else min(1, numbers[0])
         shifted = (number - first for number in numbers)
         by_number = dict(zip(shifted, objects.values(), strict=True))
-    return Labels(names, by_number, objects, normalised, sha256, notes)
+    return Labels(names, by_number, objects, normalised, sha256)
 
 
 def _sha256(paths: Iterable[Path]) -> str:

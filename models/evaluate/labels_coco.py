@@ -2,9 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -15,10 +15,17 @@ from edgepipe.models.evaluate.truths import Objects
 _MOST = 1e12
 
 
-def read_coco(
-    path: Path, text: str
-) -> tuple[tuple[str, ...], dict[str, Objects], tuple[str, ...]]:
-    """Category names, the objects of each image by its name, and notes.
+class CocoLabels(NamedTuple):
+    """What a file says; images go by their names."""
+
+    names: tuple[str, ...]
+    category_ids: tuple[int, ...]
+    objects: dict[str, Objects]
+    image_ids: dict[str, int]
+
+
+def read_coco(path: Path, text: str) -> CocoLabels:
+    """The categories, and the objects of each image.
 
     Crowds are crowds. An object without an area has that of its box.
 
@@ -45,21 +52,23 @@ def read_coco(
             what = "image_id" if image not in rows else "category_id"
             raise InputError(f"{where}: {what} {each[what]} is not in the file")
         rows[image].append((*_box(each, where), labels[category], _area(each), each))
-    return (
+    return CocoLabels(
         tuple(categories.values()),
+        tuple(categories),
         {images[number]: _objects(found) for number, found in rows.items()},
-        (),
+        {name: number for number, name in images.items()},
     )
 
 
 def results_of(
-    frames: Iterable[tuple[int, Detected]], category_ids: Sequence[int]
+    image: int, found: Detected, category_ids: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Detections in COCO's form for results.
+    """Detections of one image in COCO's form for results.
 
     Args:
-        frames: Each image's id and what was found in it.
-        category_ids: Of each of the network's classes.
+        image: Its number.
+        found: What was found in it, in captured pixels.
+        category_ids: Number of each of the network's classes.
     """
     return [
         {
@@ -68,7 +77,6 @@ def results_of(
             "bbox": [x1, y1, x2 - x1, y2 - y1],
             "score": float(found.score[k]),
         }
-        for image, found in frames
         for k, (x1, y1, x2, y2) in enumerate(found.xyxy.astype(np.float64).tolist())
     ]
 

@@ -14,8 +14,8 @@ _SLACK = 1e-3
 
 def read_yolo(
     folder: Path, files: Sequence[Path]
-) -> tuple[tuple[str, ...], dict[str, Objects], tuple[str, ...]]:
-    """Class names, the objects of each image by its name, and notes.
+) -> tuple[tuple[str, ...], dict[str, Objects]]:
+    """Class names, and the objects of each image by its name.
 
     A line is class, centre x, centre y, width, height, as shares of the picture. Names
     of classes are in ``classes.txt`` or ``obj.names``, in the folder or beside it; they
@@ -33,7 +33,7 @@ def read_yolo(
     if not labels:
         raise InputError(f"{folder}: no label files (looked for .txt)")
     objects = {file.stem: objects_of(_rows(file, len(names))) for file in labels}
-    return names, objects, ()
+    return names, objects
 
 
 def _rows(file: Path, classes: int) -> list[Row]:

@@ -1,7 +1,7 @@
 """Labels as they were read, before they meet a network's classes and a picture."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ class Labels:
     sha256: str
     """Of the files."""
     notes: tuple[str, ...] = ()
+    image_ids: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Number of each image by its name, where the labels number them."""
+    category_ids: tuple[int, ...] = ()
+    """Number of each of ``names``, where the labels number them."""
 
     def of(self, sequence: int, name: str | None) -> Objects | None:
         """What is said of a frame; None if nothing is."""

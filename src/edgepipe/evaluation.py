@@ -10,7 +10,7 @@ from importlib.metadata import version
 import numpy as np
 
 from edgepipe.errors import EngineError, InputError, ModelError
-from edgepipe.judges import judge_of
+from edgepipe.judges import Found, judge_of
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import Engine
 from edgepipe.models.evaluate.verdict import Drop, why_not
@@ -44,6 +44,7 @@ def judge(
     limit: int | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
+    found: Found | None = None,
 ) -> GateResult:
     """Run FP32 and INT8 over a recording and judge the difference.
 
@@ -58,6 +59,7 @@ def judge(
         limit: Most frames.
         seed: Of the bootstrap.
         progress: Told after each frame.
+        found: Told what an INT8 detector finds in each frame that is judged.
 
     Raises:
         InputError: The recording cannot be read or has nothing that can be judged.
@@ -76,7 +78,7 @@ def judge(
         info = tested.info
         exact = load_engine(card, "fp32", info.engine, requests=1, threads=1)
         opened.callback(exact.close)
-        judge = judge_of(card, exact, tested, labels)
+        judge = judge_of(card, exact, tested, labels, found)
         samples = network_inputs(card, source, every=every, limit=limit)
         for done, sample in enumerate(samples, start=1):
             digest.update(np.ascontiguousarray(sample.image).data)

@@ -1,6 +1,6 @@
 """Two precisions of one network, judged frame by frame."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -41,6 +41,9 @@ MOST_DETECTIONS = 300
 """In a frame; a card's own limit is for those that are shown."""
 NOTHING = Boxes(np.empty((0, 4), np.float32), np.empty(0, "f4"), np.empty(0, np.int32))
 
+Found = Callable[[Sample, Boxes], None]
+"""Told of a frame and what was found in it, in captured pixels."""
+
 
 class Judge(Protocol):
     """Looks at frames one by one and says at the end what INT8 lost."""
@@ -72,15 +75,26 @@ class Judge(Protocol):
 
 
 def judge_of(
-    card: ModelCard, fp32: Engine, int8: Engine, labels: FrameTruth | None
+    card: ModelCard,
+    fp32: Engine,
+    int8: Engine,
+    labels: FrameTruth | None,
+    found: Found | None = None,
 ) -> Judge:
     """The judge for a network, with labels or without.
+
+    Args:
+        card: Of the network.
+        fp32: What is as right as can be.
+        int8: What is judged.
+        labels: What is to be seen; None: agreement with FP32.
+        found: Told what an INT8 detector finds in each frame that is judged.
 
     Raises:
         ModelError: What is no detector is to be judged by labels of boxes.
     """
     if card.head not in CLASSIFIERS and card.head not in KEYPOINTS:
-        return _Detectors(card, fp32, int8, labels)
+        return _Detectors(card, fp32, int8, labels, found)
     if labels is not None:
         raise ModelError(
             f"model {card.name!r} is no detector (head {card.head!r}): labels are of"
@@ -95,9 +109,15 @@ class _Detectors:
     """Both detectors, against labels or what FP32 sees in the mirrored picture."""
 
     def __init__(
-        self, card: ModelCard, fp32: Engine, int8: Engine, labels: FrameTruth | None
+        self,
+        card: ModelCard,
+        fp32: Engine,
+        int8: Engine,
+        labels: FrameTruth | None,
+        found: Found | None,
     ) -> None:
         self._labels = labels
+        self._found = found
         self._score = card.score_threshold
         self._before, self._after = _detector(card, fp32), _detector(card, int8)
         self._card = card
@@ -122,7 +142,10 @@ class _Detectors:
         self._truths.append(truth)
         if truth is not None:
             self._frames[0].append(_matched(self._before, sample, truth))
-            self._frames[1].append(_matched(self._after, sample, truth))
+            boxes = _captured(_detect(self._after, sample.image), sample)
+            self._frames[1].append(match(boxes, truth))
+            if self._found is not None:
+                self._found(sample, boxes)
 
     def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
         """See :class:`Judge`."""

@@ -40,6 +40,14 @@ class FrameTruth(Protocol):
         """What is to be seen in a frame; None if nobody said."""
         ...
 
+    def image_id(self, sample: Sample) -> int:
+        """Number of a frame among results: the labels' own, or counted from 1."""
+        ...
+
+    def category_ids(self) -> list[int]:
+        """Number of each of the network's classes: the labels', or counted from 1."""
+        ...
+
 
 def truth_of(source: str, labels: str | None, card: ModelCard) -> FrameTruth | None:
     """What is known of a recording; None: nothing that this network could be asked.
@@ -89,7 +97,7 @@ class LabelTruth:
             unmapped = ", ".join(self._classes.unmapped)
             self.notes += (f"classes that the network does not have: {unmapped}",)
         self._images = _image_names(source)
-        self._known = len(names)
+        self._known, self._size = len(names), len(card.class_names)
 
     def of(self, sample: Sample) -> Truth | None:
         """What the labels say of a frame.
@@ -110,6 +118,25 @@ class LabelTruth:
         scale = sample.size if self._labels.normalised else whole
         return self._classes.truth(objects, (float(scale[0]), float(scale[1])))
 
+    def image_id(self, sample: Sample) -> int:
+        """COCO's number of the image, or the frame's from 1."""
+        name = self._name(sample.sequence)
+        ids = self._labels.image_ids
+        if name is None and ids:
+            objects = self._labels.by_number.get(sample.sequence)
+            name = next(
+                (k for k, o in self._labels.by_name.items() if o is objects), ""
+            )
+        return ids.get(name or "", sample.sequence + 1)
+
+    def category_ids(self) -> list[int]:
+        """COCO's numbers, or those of the classes from 1."""
+        # Not strict: labels of other forms number nothing.
+        ids = dict(
+            zip(self._classes.to_network, self._labels.category_ids, strict=False)
+        )
+        return [ids.get(k, k + 1) for k in range(self._size)]
+
     def _name(self, sequence: int) -> str | None:
         if self._images is None or sequence >= len(self._images):
             return None
@@ -122,6 +149,7 @@ class SceneTruth:
     def __init__(self, source: str, card: ModelCard) -> None:
         self._source = SyntheticSource(source)
         self._classes = ClassMap(CLASS_NAMES, card.class_names)
+        self._size = len(card.class_names)
         self.name = "what the scene was drawn of"
         self.sha256: str | None = hashlib.sha256(source.encode()).hexdigest()
         self.notes: tuple[str, ...] = ()
@@ -137,6 +165,14 @@ class SceneTruth:
         class_id = np.array(self._classes.to_network)[drawn.class_id]
         known = class_id >= 0
         return Truth.of(drawn.xyxy[known], class_id[known])
+
+    def image_id(self, sample: Sample) -> int:
+        """Counted from 1."""
+        return sample.sequence + 1
+
+    def category_ids(self) -> list[int]:
+        """Counted from 1."""
+        return list(range(1, self._size + 1))
 
 
 def _image_names(source: str) -> list[str | None] | None:

@@ -1,14 +1,21 @@
 """``edgepipe model eval``: what INT8 costs in accuracy, and the gate."""
 
 import argparse
+import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepipe.commands.output import print_json, say
 from edgepipe.errors import ConfigError
 
 if TYPE_CHECKING:
+    from edgepipe.judges import Found
+    from edgepipe.models.card import ModelCard
+    from edgepipe.models.evaluate.agreement import Boxes
     from edgepipe.models.gate import GateResult
+    from edgepipe.samples import Sample
+    from edgepipe.truth import FrameTruth
 
 MAX_DROP = 0.5
 """As in :mod:`edgepipe.evaluation`; written out because looking would load NumPy."""
@@ -58,6 +65,12 @@ def add_to(actions: Any) -> None:
     parser.add_argument(
         "--write", action="store_true", help="write the gate beside the INT8 file"
     )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FILE",
+        help="write what INT8 found, as COCO's results (.json)",
+    )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.set_defaults(run=run)
 
@@ -68,31 +81,55 @@ def run(args: argparse.Namespace) -> int:
     from edgepipe.commands.bar import Steps
     from edgepipe.evaluation import judge
     from edgepipe.models.gate import gate_path, write_gate
+    from edgepipe.models.quantise.table import replace_file
     from edgepipe.stages.native_threads import keep_opencv_single_threaded
     from edgepipe.truth import truth_of
 
     check_numbers(args)
     keep_opencv_single_threaded()
     card, _ = card_named(args.model)
+    labels = truth_of(args.source, args.labels, card)
+    results: list[dict[str, Any]] = []
     with Steps("judging", enabled=not args.json) as bar:
         result = judge(
             card,
             args.source,
-            labels=truth_of(args.source, args.labels, card),
+            labels=labels,
             max_drop=args.max_drop,
             engine=args.engine,
             every=args.every,
             limit=args.limit,
             seed=args.seed,
             progress=bar,
+            found=_collector(results, card, labels) if args.results else None,
         )
     printed = _print(result, as_json=args.json)
+    if args.results:
+        replace_file(args.results, json.dumps(results).encode())
+        say(f"written  {args.results}", as_json=args.json)
     if args.write:
         file = next(each for each in card.files if each.precision == "int8")
         path = gate_path(file.path)
         write_gate(path, result)
         say(f"written  {path}", as_json=args.json)
     return int(not (result.passed and printed))
+
+
+def _collector(
+    results: list[dict[str, Any]], card: "ModelCard", labels: "FrameTruth | None"
+) -> "Found":
+    """Adds what is found to results in COCO's form, with the labels' own numbers."""
+    from edgepipe.models.evaluate.labels_coco import results_of
+
+    classes = list(range(1, len(card.class_names) + 1))
+    if labels is not None:
+        classes = labels.category_ids()
+
+    def found(sample: "Sample", boxes: "Boxes") -> None:
+        image = sample.sequence + 1 if labels is None else labels.image_id(sample)
+        results.extend(results_of(image, boxes, classes))
+
+    return found
 
 
 def lines_of(result: "GateResult") -> list[str]:

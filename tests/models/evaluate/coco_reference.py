@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from pycocotools.coco import COCO  # type: ignore[import-untyped, unused-ignore]
 from pycocotools.cocoeval import COCOeval  # type: ignore[import-untyped, unused-ignore]
 
+from edgepipe.models.evaluate.labels_coco import results_of
 from edgepipe.models.evaluate.matching import Detected, Truth
 
 
@@ -36,14 +38,9 @@ def coco_precision(
     for number, annotation in enumerate(annotations):
         annotation["id"] = number + 1
     results: Any = [
-        {
-            "image_id": image,
-            "category_id": int(each.class_id[k]),
-            "bbox": _xywh(each.xyxy[k]),
-            "score": float(each.score[k]),
-        }
+        result
         for image, each in enumerate(found)
-        for k in range(len(each.score))
+        for result in results_of(image, each, list(range(classes)))
     ]
     with contextlib.redirect_stdout(io.StringIO()):
         truth_set: Any = COCO()
@@ -59,6 +56,17 @@ def coco_precision(
         judge.accumulate()
     precision: NDArray[np.float64] = judge.eval["precision"][..., -1]
     return precision
+
+
+def coco_ap(labels: Path, results: Path) -> float:
+    """AP of a file of results against a file of labels, as pycocotools reads them."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth: Any = COCO(str(labels))
+        judge: Any = COCOeval(truth, truth.loadRes(str(results)), "bbox")
+        judge.evaluate()
+        judge.accumulate()
+        judge.summarize()
+    return float(judge.stats[0])
 
 
 def _xywh(box: NDArray[np.generic]) -> list[float]:

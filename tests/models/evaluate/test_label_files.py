@@ -236,6 +236,6 @@ def test_classes_go_by_name_whatever_case_and_blanks() -> None:
 
 def test_results_are_written_in_cocos_form() -> None:
     found = boxed([[1, 2, 4, 8]], [0.5], [1])
-    assert results_of([(50, found)], [7, 3]) == [
+    assert results_of(50, found, [7, 3]) == [
         {"image_id": 50, "category_id": 3, "bbox": [1, 2, 3, 6], "score": 0.5}
     ]
