@@ -16,6 +16,7 @@ from edgepipe.models import zoo
 from edgepipe.models.gate import check_gate
 
 SCENES = "synthetic:?seed=5&width=320&height=192&frames=60"
+LAYER = "/m/reg/Conv"
 OTHERS = "synthetic:?seed=6&width=320&height=192&frames=80"
 NUMBERS = ["--images", "12", "--frames", "20", "--max-drop", "2", "--weight-bits", "8"]
 
@@ -117,6 +118,14 @@ def test_a_layer_that_int8_ruins_is_found_and_kept(
     assert max(drops) > 20, "all layers INT8 would have cost most of the accuracy"
 
 
+def test_a_layer_that_was_named_is_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(folder, "--method", "minmax", "--json", "--keep", LAYER) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["kept_in_fp32"] == [LAYER]
+
+
 def test_what_does_not_pass_ends_with_1_and_does_not_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +144,7 @@ def test_what_does_not_pass_ends_with_1_and_does_not_run(
         (["--max-drop", "0"], "--max-drop"),
         (["--out", "/elsewhere.onnx"], "--out"),
         (["--frames", "0"], "--frames"),
+        (["--keep", "nothing"], "--keep"),
         (["--labels", "none.json"], "none.json"),
     ],
 )

@@ -40,6 +40,8 @@ class Recipe:
     labels: FrameTruth | None
     every: int = 1
     """Only each so-many-th frame of it."""
+    keep: frozenset[str] = frozenset()
+    """Layers that stay in FP32 in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,8 @@ class Builder:
                 self.tables,
                 progress=self.step(f"calibrating ({method})"),
             )
-            cost = again.expected(table, frozenset())
-            self.say(f"{method:<11} all layers INT8: {cost:6.2f} points")
+            cost = again.expected(table, self.recipe.keep)
+            self.say(f"{method:<11} {cost:6.2f} points")
             tables.append((cost, table))
         _, best = min(tables, key=lambda each: each[0])
         best.write(self.tables)
@@ -128,8 +130,8 @@ class Builder:
         self, again: Rejudge, table: CalibrationTable
     ) -> Iterator[frozenset[str]]:
         """The layers to keep, the fewest first; more where that was not enough."""
-        if again.expected(table, frozenset()) <= self.recipe.max_drop:
-            yield frozenset()
+        if again.expected(table, self.recipe.keep) <= self.recipe.max_drop:
+            yield self.recipe.keep
         search = self._search(again, table)
         found = search.run()
         self.points = search.points
@@ -142,14 +144,14 @@ class Builder:
             )
         for point in chain([found], islice(search.widen(found), MOST_WIDENED)):
             if point.kept:
-                self.say(
-                    f"{len(point.kept)} of {len(self.effects)} layers in FP32:"
-                    f" {point.drop:.2f} points"
-                )
-                yield point.kept
+                kept = point.kept | self.recipe.keep
+                self.say(f"{len(kept)} layers in FP32: {point.drop:.2f} points")
+                yield kept
 
     def _search(self, again: Rejudge, table: CalibrationTable) -> Search:
+        keep = self.recipe.keep
         names = [layer.name for layer in self.work.layers if layer.weights]
+        names = [name for name in names if name not in keep]
         images = [sample.image for sample in _some(self.samples, RANKED_ON)]
         progress = self.step("ranking layers")
         with Trials(
@@ -160,14 +162,16 @@ class Builder:
             weights=self.recipe.weights,
         ) as trials:
             self.effects = effects(
-                names, trials.drop_of, lambda done: progress(done, len(names))
+                names,
+                lambda kept: trials.drop_of(kept | keep),
+                lambda done: progress(done, len(names)),
             )
         for effect in self.effects[:5]:
             self.say(f"  {effect.layer}: {effect.drop:.2f} points alone")
         order = [effect.layer for effect in self.effects]
         self.step("choosing layers")(0, 0)
         return Search(
-            order, lambda kept: again.expected(table, kept), self.recipe.max_drop
+            order, lambda kept: again.expected(table, kept | keep), self.recipe.max_drop
         )
 
     def _judged(

@@ -69,6 +69,13 @@ def add_to(actions: Any) -> None:
         help="auto: 7 where this processor overflows with 8",
     )
     parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="LAYER",
+        help="a layer that stays in FP32 in any case; repeatable",
+    )
+    parser.add_argument(
         "--per-tensor",
         action="store_true",
         help="one scale for all weights of a layer, as some accelerators ask for",
@@ -127,7 +134,24 @@ def _recipe(args: argparse.Namespace, work: "Quantisation") -> "Recipe":
         source=source,
         labels=truth_of(source, args.labels, work.card),
         every=args.every,
+        keep=_keep_of(args, work),
     )
+
+
+def _keep_of(args: argparse.Namespace, work: "Quantisation") -> frozenset[str]:
+    """The layers that were named.
+
+    Raises:
+        ConfigError: There is no such layer.
+    """
+    known = {layer.name for layer in work.layers}
+    for name in args.keep:
+        if name not in known:
+            problem = (
+                f"no layer {name!r} that could be INT8; edgepipe model sensitivity"
+            )
+            raise ConfigError("--keep", "", f"{problem} lists them")
+    return frozenset(args.keep)
 
 
 def _weight_bits(args: argparse.Namespace) -> int:
