@@ -1,5 +1,6 @@
 """The models that ship."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,8 @@ def test_the_default_int8_file_has_the_scheme_that_tensorrt_accepts(
     convolutions = sum(node.op_type == "Conv" for node in graph.node)
     assert all(zero.dtype in (np.int8, np.int32) for zero in zero_points)
     assert not any(zero.any() for zero in zero_points)
-    assert sum(zero.ndim == 1 for zero in zero_points) >= convolutions
+    # Two layers of 37 stay in FP32: INT8 would cost more accuracy there than they gain.
+    assert sum(zero.ndim == 1 for zero in zero_points) >= convolutions - 2
 
 
 def test_the_default_int8_weights_leave_room_for_processors_without_vnni(
@@ -61,9 +63,16 @@ def test_the_default_int8_weights_leave_room_for_processors_without_vnni(
     graph = onnx.ModelProto.FromString(_int8(nanodet).read_bytes()).graph
     values = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     weights = [v for v in values.values() if v.dtype == np.int8 and v.ndim == 4]
-    assert len(weights) == sum(node.op_type == "Conv" for node in graph.node)
+    kept = {entry.key: entry.value for entry in _metadata(nanodet)}
+    in_fp32 = json.loads(kept["edgepipe.kept_in_fp32"])
+    convolutions = sum(node.op_type == "Conv" for node in graph.node)
+    assert len(weights) == convolutions - len(in_fp32)
     largest = max(int(np.abs(w.astype(np.int16)).max()) for w in weights)
     assert 2 * 255 * largest <= np.iinfo(np.int16).max
+
+
+def _metadata(card: ModelCard) -> list[onnx.StringStringEntryProto]:
+    return list(onnx.ModelProto.FromString(_int8(card).read_bytes()).metadata_props)
 
 
 def _int8(card: ModelCard) -> Path:
