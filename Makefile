@@ -84,6 +84,8 @@ tensorrt: $(DEV)/ready  ## bring the libraries with which the tests build plans
 	  tensorrt-cu12-bindings==10.13.0.35
 	$(DEV)/bin/pip install -q --no-deps --upgrade --target $(TENSORRT)/11 \
 	  tensorrt-cu13-bindings==11.4.0.106
+	$(DEV)/bin/pip install -q --no-deps --upgrade --target $(TENSORRT)/types \
+	  tensorrt-stubs==10.13.0.35.1
 
 install:  ## install into PYTHON, keeping an OpenCV that is already there
 	$(PYTHON) tools/install.py

@@ -1,4 +1,4 @@
-"""Read by the type checkers: what edgepipe uses is in TensorRT 10's published types.
+"""Read by a type checker: what edgepipe uses is in TensorRT 10's published types.
 
 There are none for TensorRT 11; that its bindings have every name is a test, and that
 for RTX, of the same generation, is run for real.

@@ -3,6 +3,9 @@
 import ast
 import gc
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -285,6 +288,31 @@ def test_every_name_that_is_used_is_in_the_bindings_of_each_release(
     text = found[0].read_bytes()
     missing = [name for name in used_names() if name.encode() not in text]
     assert missing == []
+
+
+@pytest.mark.slow
+def test_what_is_used_has_the_types_that_are_published_for_release_ten(
+    wheels: Path, root: Path, tmp_path: Path
+) -> None:
+    types = wheels / "types"
+    if not types.exists():
+        pytest.skip("make tensorrt has not brought them")
+    # What is checked must lie beside the checker's configuration.
+    shutil.copy(Path(__file__).with_name("published_types.py"), tmp_path)
+    config = {
+        "extraPaths": [str(types), str(root / "src")],
+        "typeCheckingMode": "strict",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    checked = subprocess.run(
+        [sys.executable, "-m", "pyright", "-p", str(tmp_path), "--outputjson"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+    assert json.loads(checked.stdout)["summary"]["filesAnalyzed"] == 1
 
 
 def test_rtx_has_every_value_that_is_used(rtx: TensorRt) -> None:
