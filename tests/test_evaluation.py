@@ -240,12 +240,14 @@ def test_a_classifier_is_judged_by_the_class_it_names_first(
 # --- the command, and what runs -------------------------------------------------------
 
 
+OWN = {"path": "int8.onnx", "card": "card.yaml"}
+
+
 @pytest.fixture
 def run_it(folder: Path, tmp_path: Path) -> Callable[..., int]:
     def run(*more: str) -> int:
         changes = (
-            f"model.path={folder / 'int8.onnx'}",
-            f"model.card={folder / 'card.yaml'}",
+            *(f"model.{key}={folder / file}" for key, file in OWN.items()),
             f"telemetry.dir={tmp_path / 'runs'}",
             "streams[0].source.uri=synthetic:?frames=5",
             "streams[0].source.loop=false",
@@ -266,8 +268,12 @@ def evaluate(folder: Path, *more: str) -> int:
 def test_int8_without_a_gate_is_refused_in_one_line_that_tells_the_way(
     run_it: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    sets = [f"--set=model.{key}={folder / file}" for key, file in OWN.items()]
+    assert main(["bench", "synthetic", "--duration=1s", *sets]) == 2
+    bench = capsys.readouterr().err
     assert run_it() == 2
     said = capsys.readouterr().err
+    assert said == bench
     assert said.count("\n") == 1
     assert "has no accuracy gate" in said
     assert f"edgepipe model eval {folder / 'card.yaml'} --source" in said

@@ -21,6 +21,7 @@ HOMES = {
     "onnxruntime": {"models"},
     "openvino": {"models"},
     "pyarrow": {"telemetry"},
+    "pycocotools": set[str](),
     "rosbags": {"stages"},
     "scipy": {"stages"},
     "skvideo": set[str](),
