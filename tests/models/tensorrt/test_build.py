@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.errors import EngineError, ModelError
 from edgepipe.models import zoo
@@ -43,10 +45,6 @@ def profile(name: str, height: int = 320, width: int = 416) -> ShapeProfile:
 def test_every_model_that_ships_becomes_a_plan(rtx: TensorRt, model: Path) -> None:
     free = () if "tiny" in str(model) else (profile("images"),)
     options = BuildOptions(RTX, profiles=free, targets=TARGETS)
-    if unsigned(model):
-        with pytest.raises(ModelError, match=r"takes signed INT8 .* uint8"):
-            build_plan(rtx, model, options, None)
-        return
     plan, facts = build_plan(rtx, model, options, None)
     assert len(plan) > 100_000
     assert facts.sm == TARGETS
@@ -56,9 +54,27 @@ def test_every_model_that_ships_becomes_a_plan(rtx: TensorRt, model: Path) -> No
     assert not judge(facts, wanted(rtx, model, options, ORIN)).load
 
 
-def unsigned(model: Path) -> bool:
-    """Whether it is quantised for OpenVINO and onnxruntime, as scene-tiny is."""
-    return model.parts[-2:] == ("scene-tiny", "int8.onnx")
+def test_unsigned_activations_are_refused_with_the_reason(
+    rtx: TensorRt, tmp_path: Path
+) -> None:
+    shape = [1, 3, 64, 96]
+    scale = numpy_helper.from_array(np.array(0.1, np.float32), "scale")
+    zero = numpy_helper.from_array(np.array(0, np.uint8), "zero")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["images", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["out"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name in ("images", "out")
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [scale, zero])
+    opset = [helper.make_opsetid("", 17)]
+    path = tmp_path / "unsigned.onnx"
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=r"takes signed INT8 .* uint8"):
+        build_plan(rtx, path, BuildOptions(RTX, targets=("86",)), None)
 
 
 def test_a_batch_may_be_free_within_its_profile(
