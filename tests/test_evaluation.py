@@ -20,6 +20,8 @@ from edgepipe.evaluation import judge
 from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.gate import GateResult, gate_path
+from edgepipe.quantisation import Quantisation, Weights
+from edgepipe.samples import spread
 from edgepipe.stages.sources.scene import CLASS_NAMES, Scene
 from edgepipe.truth import LabelTruth, truth_of
 from tests.models.evaluate.coco_reference import coco_ap
@@ -378,3 +380,35 @@ def test_a_wrong_option_is_one_line_and_exit_2(
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
+
+
+YOLOX = """\
+name: yolox-nano
+files: [{precision: fp32, path: fp32.onnx}, {precision: int8, path: int8.onnx}]
+input: {name: images, height: 416, width: 416, color: bgr, mean: [0, 0, 0],
+  std: [1, 1, 1], align: top_left, pad_value: [114, 114, 114]}
+head: {kind: yolox, outputs: [output]}
+classes: {file: coco80.txt}
+score_threshold: 0.3
+iou_threshold: 0.65
+"""
+
+
+@pytest.mark.slow
+def test_a_network_that_one_scale_for_each_layer_ruins_is_refused(
+    tmp_path: Path,
+    foreign_models: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copy(foreign_models / "yolox_nano.onnx", tmp_path / "fp32.onnx")
+    shutil.copy(foreign_models / "coco80.txt", tmp_path)
+    card_path = tmp_path / "card.yaml"
+    card_path.write_text(YOLOX)
+    card, _ = card_named(str(card_path))
+    work = Quantisation(card, spread(card, ["sample:bikes"], 3), "bikes")
+    table = work.calibrate("minmax", tmp_path / "table.json")
+    rough = Weights(per_channel=False)
+    work.write(tmp_path / "int8.onnx", table, weights=rough)
+    frames = ["--source", "sample:bikes", "--every=10", "--limit=6"]
+    assert main(["model", "eval", str(card_path), *frames]) == 1
+    assert "yolox-nano INT8 NOT PASSED: INT8 loses " in capsys.readouterr().out

@@ -53,6 +53,17 @@ def test_what_ships_in_int8_has_passed(name: str) -> None:
     assert check_gate(card, int8_of(card), name).problem == ""
 
 
+@pytest.mark.parametrize("name", zoo.names())
+def test_the_page_about_accuracy_has_the_figures_of_what_ships(
+    name: str, root: Path
+) -> None:
+    result = read_gate(zoo.card_path(name).parent / "int8.gate.json")
+    figures = (result.fp32, result.int8, result.drop, result.upper)
+    cells = [*(f"{each:.2f}" for each in figures), f"{result.allowed:g}"]
+    row = " | ".join([*cells, str(result.objects), str(result.frames)])
+    assert f" | {row} |" in (root / "docs/accuracy.md").read_text()
+
+
 def test_without_a_gate_it_says_which_command_makes_one(folder: Path) -> None:
     gate_path(folder / "int8.onnx").unlink()
     found = check(folder)
