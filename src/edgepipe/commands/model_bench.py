@@ -191,6 +191,8 @@ def _roofline(
     least_s = operations.int8 / fastest + operations.rest / known["fp32"]
     facts["least_ms"] = batch * least_s * 1e3
     facts["fraction"] = batch * least_s * 1e9 / took_ns
+    if facts["fraction"] > 1:
+        facts["reason"] = "more than 1: other work took from the ceiling; measure again"
     return facts
 
 
@@ -259,4 +261,6 @@ def _roofline_text(facts: dict[str, Any]) -> list[str]:
     if facts["fraction"] is None:
         return [*lines, f"Roofline fraction: not measured ({facts['reason']})"]
     least = _ms(facts["least_ms"])
-    return [*lines, f"Roofline fraction: {facts['fraction']:.2f} (at best {least})"]
+    doubt = f"; {facts['reason']}" if facts["reason"] else ""
+    figure = f"{facts['fraction']:.2f} (at best {least}{doubt})"
+    return [*lines, f"Roofline fraction: {figure}"]
