@@ -10,7 +10,7 @@ Everything that does not depend on the image is computed once, at load. INT8 is
 simulated: values are rounded as the file says and multiplied as floats.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,7 @@ class _Folder:
     def steps(self, image: Any) -> Iterator[_Step]:
         """Run the network once, and give what must be run each time."""
         values: dict[str, Any] = {self._graph.inputs[0].name: image}
-        for node in self._graph.nodes:
+        for node in in_order(self._graph, (*self.known, *values)):
             run = self._prepared(node)
             reads = node.inputs[: PARAMETERS.get(node.op, len(node.inputs))]
             given = [
@@ -148,6 +148,32 @@ class _Folder:
             return make({**facts, **node.attributes}, parameters)
         except (ValueError, KeyError, IndexError) as error:
             raise EngineError(f"torch cannot run {_said(node)}: {error}") from error
+
+
+def in_order(graph: Graph, given: Iterable[str]) -> Iterator[Node]:
+    """The nodes, each after those whose outputs it reads.
+
+    ONNX asks for that order, and other libraries do without.
+
+    Raises:
+        EngineError: Something that is read is nowhere made.
+    """
+    there = {"", *given}
+    waiting = list(graph.nodes)
+    while waiting:
+        left: list[Node] = []
+        for node in waiting:
+            if there.issuperset(node.inputs):
+                there.update(node.outputs)
+                yield node
+            else:
+                left.append(node)
+        if len(left) == len(waiting):
+            missing = next(name for name in left[0].inputs if name not in there)
+            raise EngineError(
+                f"{_said(left[0])} reads {missing!r}, which nothing makes"
+            )
+        waiting = left
 
 
 def _several(made: Any) -> Sequence[Any]:

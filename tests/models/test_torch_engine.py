@@ -231,6 +231,21 @@ def test_what_cannot_be_run_is_named(
         in_torch(one_operator(kind, inputs, attributes), array(1, 3, *SIZE))
 
 
+def test_nodes_in_any_order_are_run_and_missing_ones_named() -> None:
+    import onnx
+
+    model = onnx.load_from_string(one_operator("Relu", [], {}))
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes[::-1])
+    x = array(1, 3, *SIZE)
+    got = in_torch(model.SerializeToString(), x)
+    np.testing.assert_array_equal(got, np.maximum(x, 0))
+    del model.graph.node[1:]
+    with pytest.raises(EngineError, match=r"\(Cast\) reads 'raw', which nothing makes"):
+        in_torch(model.SerializeToString(), x)
+
+
 def engines(card: ModelCard, precision: str) -> list[AsyncEngine]:
     return [
         load_engine(card, precision, name, requests=1, threads=1)
