@@ -8,7 +8,8 @@ exact rewriting, ranges by percentile, scales in front of convolutions and pooli
 ``+ joins`` quantises Concat, Resize and Add as well. ``onnxruntime`` is its
 quantize_static as it comes but for symmetric signed activations and a scale for each
 channel, ``u8`` the same with unsigned activations. ``nncf`` needs that package.
-Time is processor time of one thread in OpenVINO, all files in turn.
+Files given with ``--int8`` take part as they are. Time is processor time of a thread in
+OpenVINO, all in turn; ``BF16`` is FP32 with OpenVINO's leave to round to 16 bits.
 """
 
 import argparse
@@ -22,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgepipe.cards import card_named
 from edgepipe.judges import judge_of
-from edgepipe.models.card import ModelFile
+from edgepipe.models import openvino_engine
+from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.load import LOADERS
 from edgepipe.models.quantise.observe import network_input
 from edgepipe.models.quantise.placement import Layer, layers_of
@@ -53,7 +56,10 @@ def with_joins(work: Quantisation, path: Path) -> None:
         Layer(node.name, node.op_type, name, "", 0)
         for node in work.network.graph.node
         if node.op_type in JOINS
-        for name in node.input[: 1 if node.op_type == "Resize" else None]
+        for name in (
+            *node.input[: 1 if node.op_type == "Resize" else None],
+            *node.output,
+        )
     ]
     layers = (*layers_of(work.network), *joins)
     observer = Observer(work.network, {layer.reads for layer in layers}, work.card)
@@ -133,6 +139,8 @@ def main() -> None:
     parser.add_argument("judged")
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--frames", type=int, default=100)
+    parser.add_argument("--int8", type=Path, action="append", default=[])
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--rounds", type=int, default=100)
     args = parser.parse_args()
     card, _ = card_named(args.card)
@@ -140,7 +148,10 @@ def main() -> None:
     samples = list(spread(card, [args.judged], args.frames, between=True))
     with tempfile.TemporaryDirectory() as folder:
         engines = {"FP32": _engine(card, work.file)}
-        for name, write in WAYS.items():
+        for path in args.int8:
+            engines[path.name] = _engine(card, ModelFile("int8", path, None))
+        for name in args.ways:
+            write = WAYS[name]
             path = Path(folder) / f"{len(engines)}.onnx"
             try:
                 write(work, path)
@@ -148,7 +159,29 @@ def main() -> None:
                 print(f"{name}: left out ({error})")
                 continue
             engines[name] = _engine(card, ModelFile("int8", path, None))
-        _print(card, engines, samples, args.rounds)
+        _print(work, engines, samples, args.rounds)
+
+
+class Rounded:
+    """FP32 in 16 bits; only its time is of interest."""
+
+    def __init__(self, card: ModelCard, file: ModelFile) -> None:
+        options = {
+            "NUM_STREAMS": 1,
+            "INFERENCE_NUM_THREADS": 1,
+            "INFERENCE_PRECISION_HINT": "bf16",
+        }
+        network = openvino_engine._compile(
+            openvino_engine.ov.Core(), file, card, 1, options
+        )
+        self._request = network.create_infer_request()
+
+    def infer(self, image: NDArray[np.uint8]) -> None:
+        """Run it."""
+        tensor = openvino_engine.ov.Tensor(image, shared_memory=True)
+        self._request.set_input_tensor(tensor)
+        self._request.start_async()
+        self._request.wait()
 
 
 def _engine(card: Any, file: ModelFile) -> Any:
@@ -156,26 +189,38 @@ def _engine(card: Any, file: ModelFile) -> Any:
     return LOADERS["openvino"](alone, file, 1, 1, "measured", 1)
 
 
-def _print(card: Any, engines: dict[str, Any], samples: Any, rounds: int) -> None:
+def _print(
+    work: Quantisation, engines: dict[str, Any], samples: Any, rounds: int
+) -> None:
+    card = work.card
     judge = judge_of(card, engines["FP32"], engines["FP32"], None)
     for sample in samples:
         judge.look(sample)
-    times: dict[str, list[float]] = {name: [] for name in engines}
+    runs = {"BF16": Rounded(card, work.file), **engines}
+    times: dict[str, list[float]] = {name: [] for name in runs}
     image = probe_image(card.height, card.width)
     for number in range(rounds + 10):
-        for name, engine in engines.items():
+        for name, engine in runs.items():
             begun_ns = time.process_time_ns()
             engine.infer(image)
             if number >= 10:
                 times[name].append((time.process_time_ns() - begun_ns) / 1e6)
-    for name, engine in engines.items():
-        judge.again(engine, samples)
-        drop = judge.drop(0)
-        low, middle, high = np.percentile(times[name], [2.5, 50, 97.5])
-        lost = (
-            "nothing seen" if drop is None else f"{drop.drop:6.2f} ({drop.upper:.2f})"
-        )
-        print(f"{name:17} {middle:6.2f} [{low:.2f}, {high:.2f}] CPU ms, loses {lost}")
+    for name, values in times.items():
+        line = f"{name:17} {_interval(values)} CPU ms"
+        if name in engines:
+            judge.again(engines[name], samples)
+            drop = judge.drop(0)
+            if drop is not None:
+                line += f", loses {drop.drop:6.2f} (at most {drop.upper:.2f}) points"
+        print(line, flush=True)
+
+
+def _interval(values: list[float]) -> str:
+    """The median and its 95 % interval, by resampling."""
+    random = np.random.default_rng(0)
+    medians = np.median(random.choice(values, (2000, len(values))), axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return f"{np.median(values):6.2f} [{low:.2f}, {high:.2f}]"
 
 
 if __name__ == "__main__":

@@ -75,7 +75,34 @@ def write_int8(
         quieter.setLevel(level)
     written: Any = quantizer.model.model
     written.producer_name = "edgepipe"
+    _sort(written.graph)
     return written
+
+
+def _sort(graph: Any) -> None:
+    """Each node behind those that it reads, as ONNX wants it; in place.
+
+    The quantiser appends what it adds, and not every reader puts up with that.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    ordered: list[Any] = []
+    placed: set[str] = set()
+    for node in graph.node:
+        # Depth first without recursion: a network is deeper than Python's stack.
+        waiting = [node]
+        while waiting:
+            wanted = [makers[n] for n in waiting[-1].input if n in makers]
+            missing = [each for each in wanted if each.output[0] not in placed]
+            if missing:
+                waiting += missing
+                continue
+            ready = waiting.pop()
+            if ready.output[0] not in placed:
+                placed.add(ready.output[0])
+                ordered.append(ready)
+    sorted_ = [type(node).FromString(node.SerializeToString()) for node in ordered]
+    del graph.node[:]
+    graph.node.extend(sorted_)
 
 
 def note_origin(model: Any, facts: Mapping[str, str]) -> None:

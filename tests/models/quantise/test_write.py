@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
@@ -137,6 +138,16 @@ def test_the_network_given_is_not_changed(
     before = prepared.SerializeToString()
     write_int8(prepared, layers_of(prepared), ranges)
     assert prepared.SerializeToString() == before
+
+
+def test_what_is_written_is_valid_and_each_node_stands_behind_what_it_reads(
+    prepared: Any, ranges: dict[str, float]
+) -> None:
+    model = write_int8(prepared, layers_of(prepared), ranges)
+    onnx.checker.check_model(model, full_check=True)
+    assert {node.name for node in prepared.graph.node} <= {
+        node.name for node in model.graph.node
+    }
 
 
 def test_a_missing_range_is_named(prepared: Any, ranges: dict[str, float]) -> None:
