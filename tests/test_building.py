@@ -2,11 +2,11 @@
 
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import numpy_helper
 
@@ -16,6 +16,7 @@ from edgepipe.models import zoo
 from edgepipe.models.gate import check_gate
 
 SCENES = "synthetic:?seed=5&width=320&height=192&frames=60"
+onnx: Any = import_module("onnx")  # its types are partial
 LAYER = "/m/reg/Conv"
 OTHERS = "synthetic:?seed=6&width=320&height=192&frames=80"
 NUMBERS = ["--images", "12", "--frames", "20", "--max-drop", "2", "--weight-bits", "8"]

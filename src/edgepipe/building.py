@@ -102,12 +102,13 @@ class Builder:
         ) as again:
             table = self._best_table(again)
             choices = self._choices(again, table)
-            for kept in choices:
-                built = self._judged(path, table, kept)
-                # More layers in FP32 cannot help where there is too little to see.
-                if built.gate.passed or built.gate.upper <= recipe.max_drop:
-                    return built
+            built = self._judged(path, table, next(choices))
+            while not (built.gate.passed or _is_hopeless(built.gate)):
                 self.say(f"  on all frames: {built.gate.reason}")
+                kept = next(choices, None)
+                if kept is None:
+                    break
+                built = self._judged(path, table, kept)
         return built
 
     def _best_table(self, again: Rejudge) -> CalibrationTable:
@@ -190,6 +191,11 @@ class Builder:
             progress=self.step("judging"),
         )
         return Built(file, table, kept, gate)
+
+
+def _is_hopeless(gate: GateResult) -> bool:
+    """Whether more layers in FP32 cannot help: there is too little to see."""
+    return gate.upper <= gate.allowed
 
 
 def _some(samples: Sequence[Sample], wanted: int) -> Sequence[Sample]:

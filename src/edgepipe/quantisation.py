@@ -152,7 +152,7 @@ class Quantisation:
         )
         observer = Observer(self.network, self.tensors, self.card)
         done, before = 0, load(path, same)
-        if before is not None and set(before.histograms) == self.tensors:
+        if before is not None and set(before.histograms) == set(self.tensors):
             observer.restore(before.histograms)
             done = before.images
         total = len(self.images)

@@ -1,7 +1,9 @@
 """The models that ship."""
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +15,8 @@ from edgepipe.errors import ModelError
 from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard
 from edgepipe.models.load import load_engine
+
+checker: Any = import_module("onnx.checker")  # its types are partial
 
 
 @pytest.mark.parametrize("name", zoo.names())
@@ -40,6 +44,14 @@ def test_foreign_weights_come_with_their_terms() -> None:
     assert "RangiLyu" in (folder / "NOTICE.txt").read_text()
     assert "Apache License" in (folder / "LICENSE-nanodet-Apache-2.0.txt").read_text()
     assert "MIT License" in (folder / "LICENSE-human-models-MIT.txt").read_text()
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_what_ships_is_valid_onnx(name: str) -> None:
+    card, _ = read_card(zoo.card_path(name))
+    for file in card.files:
+        model = onnx.ModelProto.FromString(file.path.read_bytes())
+        checker.check_model(model, full_check=True)
 
 
 def test_the_default_int8_file_has_the_scheme_that_tensorrt_accepts(

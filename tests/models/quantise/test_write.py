@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
@@ -18,6 +17,7 @@ from edgepipe.models.quantise.ranges import METHODS
 from edgepipe.models.quantise.write import write_int8
 
 ort: Any = import_module("onnxruntime")  # it ships no types
+checker: Any = import_module("onnx.checker")  # its types are partial
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_what_is_written_is_valid_and_each_node_stands_behind_what_it_reads(
     prepared: Any, ranges: dict[str, float]
 ) -> None:
     model = write_int8(prepared, layers_of(prepared), ranges)
-    onnx.checker.check_model(model, full_check=True)
+    checker.check_model(model, full_check=True)
     assert {node.name for node in prepared.graph.node} <= {
         node.name for node in model.graph.node
     }
