@@ -99,6 +99,8 @@ def play(
     ]
     if "variant" in ladder:
         changes.append(f"model.variants=[{{name: small, card: '{card}'}}]")
+        # Judged at its full size, not at this one.
+        changes.append("model.gate=warn")
     config = load.read("synthetic", changes).config
     with Pipeline(config, folder, records.append, clock, [throttled]) as pipeline:
         throttled.pipeline = pipeline
