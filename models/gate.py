@@ -12,7 +12,8 @@ from typing import Any, Literal, cast, get_args
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard, ModelFile
-from edgepipe.models.identity import head_sha256, preprocessing_sha256, sha256_of
+from edgepipe.models.identity import head_sha256, model_sha256, preprocessing_sha256
+from edgepipe.models.onnx_parts import quantised_operators
 
 SCHEMA = "edgepipe.gate/1"
 Kind = Literal["ap", "agreement", "top-1", "keypoints"]
@@ -140,10 +141,25 @@ def key_of(card: ModelCard, file: ModelFile) -> GateKey:
     fp32 = next((each.path for each in card.files if each.precision == "fp32"), None)
     there = fp32 is not None and fp32.exists()
     return GateKey(
-        int8_sha256=sha256_of(file.path),
-        fp32_sha256=sha256_of(fp32) if there and fp32 is not None else "",
+        int8_sha256=model_sha256(file.path),
+        fp32_sha256=model_sha256(fp32) if there and fp32 is not None else "",
         preprocessing_sha256=preprocessing_sha256(card),
         head_sha256=head_sha256(card),
+    )
+
+
+def not_fp32(file: ModelFile) -> str:
+    """Why a file that a card calls FP32 is none; empty if nothing speaks against it.
+
+    Raises:
+        ModelError: It cannot be read.
+    """
+    found = quantised_operators(file.path)
+    if not found:
+        return ""
+    return (
+        f"{file.path}: its card says {file.precision}, and {found} of its operators are"
+        f" those of INT8: list it as int8, which needs an accuracy gate"
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard
+from edgepipe.models.onnx_parts import external_files
 
 _CHUNK_BYTES = 1 << 20
 
@@ -24,6 +25,24 @@ def sha256_of(path: Path) -> str:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelError(f"{path}: cannot read the file: {reason}") from error
+    return digest.hexdigest()
+
+
+def model_sha256(path: Path) -> str:
+    """What a network is known by: of an ONNX file, and of the files with its weights.
+
+    Without such files it is the file's own.
+
+    Raises:
+        ModelError: One of them cannot be read.
+    """
+    own = sha256_of(path)
+    places = external_files(path)
+    if not places:
+        return own
+    digest = hashlib.sha256(own.encode())
+    for place in places:
+        digest.update(f"\0{place}\0{sha256_of(path.parent / place)}".encode())
     return digest.hexdigest()
 
 

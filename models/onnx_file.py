@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelFile
+from edgepipe.models.onnx_parts import varint
 
 _NEEDED_FIELDS = {7, 8}
 """A ModelProto's graph and the operator sets it uses."""
@@ -50,14 +51,14 @@ def _is_onnx(data: memoryview) -> bool:
     position, seen = 0, set[int]()
     try:
         while position < len(data):
-            key, position = _varint(data, position)
+            key, position = varint(data, position)
             field, kind = key >> 3, key & 7
             if not 1 <= field <= _LAST_FIELD:
                 return False
             if kind == _VARINT:
-                _, position = _varint(data, position)
+                _, position = varint(data, position)
             elif kind == _BYTES:
-                length, position = _varint(data, position)
+                length, position = varint(data, position)
                 position += length
                 seen.add(field)
             elif kind in (_FIXED32, _FIXED64):
@@ -67,15 +68,3 @@ def _is_onnx(data: memoryview) -> bool:
     except IndexError:
         return False
     return position == len(data) and seen >= _NEEDED_FIELDS
-
-
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    """A base-128 number and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, position

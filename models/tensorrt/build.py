@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.errors import EngineError, ModelError
-from edgepipe.models.identity import sha256_of
+from edgepipe.models.identity import model_sha256, sha256_of
 from edgepipe.models.shape_profile import ShapeProfile, require_profiles
 from edgepipe.models.tensorrt.api import (
     Builder,
@@ -95,7 +95,7 @@ def build_plan(
         EngineError: The options do not fit the library or machine, or building failed.
     """
     _require_targets(options, gpu)
-    digest = sha256_of(model)
+    digest = model_sha256(model)
     prepared = prepare(model.read_bytes(), str(model), model.parent)
     require_profiles(prepared.inputs, options.profiles)
     log = _Log(trt, say)
@@ -302,7 +302,7 @@ def wanted(
         cuda=None if gpu is None else gpu.cuda,
         device=None if gpu is None else gpu.device,
         sm=() if gpu is None else (gpu.sm,),
-        model_sha256=sha256_of(model),
+        model_sha256=model_sha256(model),
         calib_sha256=sha256_of(calibration) if calibration.exists() else None,
         options=options.record(),
     )

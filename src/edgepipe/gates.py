@@ -4,7 +4,7 @@ from typing import Any
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard
-from edgepipe.models.gate import check_gate
+from edgepipe.models.gate import GateCheck, check_gate, not_fp32
 
 REQUIRE = "require"
 NOT_NEEDED = {"passed": None, "reason": "fp32 is what others are judged against"}
@@ -17,7 +17,7 @@ def pass_gate(
 
     Args:
         card: Of the network.
-        precision: Which of its files is to run; FP32 needs no gate.
+        precision: Which of its files is to run; FP32 needs no gate, if it is FP32.
         named: What a person calls the card.
         mode: ``require`` or ``warn``.
         warnings: Is told what is wrong, if that is to be no more than a warning.
@@ -26,9 +26,12 @@ def pass_gate(
         ModelError: There is no gate, it is for other files, or it was not passed.
     """
     file = next((each for each in card.files if each.precision == precision), None)
-    if precision != "int8" or file is None or not file.path.exists():
+    if file is None or not file.path.exists():
         return dict(NOT_NEEDED)  # what is not there is found out by whoever loads it
-    check = check_gate(card, file, named)
+    problem = "" if precision == "int8" else not_fp32(file)
+    if precision != "int8" and not problem:
+        return dict(NOT_NEEDED)
+    check = GateCheck(None, problem) if problem else check_gate(card, file, named)
     if check.problem and mode == REQUIRE:
         raise ModelError(f"{check.problem} (or set model.gate to warn)")
     if check.problem:

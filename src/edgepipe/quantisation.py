@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard, ModelFile
-from edgepipe.models.identity import preprocessing_sha256, sha256_of
+from edgepipe.models.identity import model_sha256, preprocessing_sha256
 from edgepipe.models.onnx_file import require_model_file
 from edgepipe.models.quantise.placement import Layer, layers_of, quantised
 from edgepipe.models.quantise.table import (
@@ -90,7 +90,7 @@ class Quantisation:
     def key(self, method: str) -> CalibrationKey:
         """What a calibration with this method would be known by."""
         return CalibrationKey(
-            model_sha256=sha256_of(self.file.path),
+            model_sha256=model_sha256(self.file.path),
             preprocessing_sha256=preprocessing_sha256(self.card),
             data_sha256=_sha256_of_images(self.images),
             images=len(self.images),

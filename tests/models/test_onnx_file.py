@@ -61,7 +61,7 @@ def test_a_download_that_stopped_is_not_a_model(
 
 
 @given(data=st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_make_the_check_itself_fail(
     data: bytes, refused: Callable[[bytes], str]
 ) -> None:
