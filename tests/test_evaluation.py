@@ -307,6 +307,72 @@ def test_a_gate_for_other_bytes_is_refused_or_warned_of(
     assert any("another INT8 file" in each for each in summary["warnings"])
 
 
+def list_as_fp32(folder: Path, more: str = "") -> None:
+    text = (folder / "card.yaml").read_text()
+    files = f"files: [{{precision: fp32, path: int8.onnx}}{more}]\n"
+    start, end = text.index("files:"), text.index("input:")
+    (folder / "card.yaml").write_text(text[:start] + files + text[end:])
+
+
+def test_int8_that_its_card_calls_fp32_is_refused_or_warned_of(
+    run_it: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list_as_fp32(folder)
+    assert run_it("model.precision=fp32") == 2
+    said = capsys.readouterr().err
+    assert "its card says fp32, and" in said
+    assert "list it as int8" in said
+    assert run_it("model.precision=fp32", "model.gate=warn") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["model"]["gate"]["passed"] is False
+    assert any("list it as int8" in each for each in summary["warnings"])
+
+
+def test_int8_is_not_judged_against_itself(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list_as_fp32(folder, ", {precision: int8, path: int8.onnx}")
+    assert evaluate(folder, "--write") == 2
+    assert "its card says fp32, and" in capsys.readouterr().err
+    assert not gate_path(folder / "int8.onnx").exists()
+
+
+def test_one_picture_shown_again_and_again_is_no_evidence(
+    folder: Path, tmp_path: Path
+) -> None:
+    shots = tmp_path / "shots"
+    shots.mkdir()
+    for k in range(60):
+        cv2.imwrite(str(shots / f"{k:03}.png"), Scene(11, 320, 192, 8).image(k % 3))
+    result = judge(card_in(folder), str(shots), max_drop=100)
+    assert not result.passed
+    assert result.reason.startswith("cannot say: ")
+    assert result.frames == 3
+    assert result.notes == ("57 of 60 frames showed a picture again: not counted",)
+
+
+def test_a_network_that_does_not_look_cannot_pass(folder: Path) -> None:
+    for name in ("fp32.onnx", "int8.onnx"):
+        model: Any = onnx.load_model_from_string((folder / name).read_bytes())
+        given = model.graph.input[0].name
+        for node in model.graph.node:
+            for k, each in enumerate(node.input):
+                node.input[k] = "unseen" if each == given else each
+        zero = numpy_helper.from_array(np.zeros(1, np.float32), "zero")
+        model.graph.initializer.append(zero)
+        node = onnx.helper.make_node("Mul", [given, "zero"], ["unseen"])
+        model.graph.node.insert(0, node)
+        (folder / name).write_bytes(model.SerializeToString())
+    text = (folder / "card.yaml").read_text()
+    lines = [line for line in text.splitlines() if "sha256" not in line]
+    (folder / "card.yaml").write_text(
+        "\n".join(lines).replace("score_threshold: 0.35", "score_threshold: 0.0001")
+    )
+    result = judge(card_in(folder), SCENE, max_drop=100)
+    assert not result.passed
+    assert result.reason.startswith("cannot say: FP32 ")
+
+
 def test_a_variant_needs_its_own_gate_and_fp32_needs_none(
     run_it: Callable[..., int], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

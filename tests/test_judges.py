@@ -123,6 +123,16 @@ def test_a_score_below_the_threshold_is_found_and_one_that_hovers_is_no_mistake(
     assert judged("yolov8", weak, spot).drop(0) is None
 
 
+def test_a_network_that_says_the_same_of_every_picture_is_blind() -> None:
+    def stuck(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        return spot(np.repeat(SAMPLES[0].image[np.newaxis], len(images), axis=0))
+
+    assert judged("yolov8", stuck, stuck).is_blind
+    assert not judged("yolov8", spot, stuck).is_blind
+    assert judged("classifier", always_second, always_second).is_blind
+    assert not judged("classifier", left_of_middle, always_second).is_blind
+
+
 def test_where_fp32_sees_nothing_there_is_nothing_to_say() -> None:
     assert judged("yolov8", nothing, spot).drop(0) is None
 

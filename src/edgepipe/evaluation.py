@@ -14,7 +14,7 @@ from edgepipe.judges import Found, judge_of
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.engine import Engine
 from edgepipe.models.evaluate.verdict import Drop, why_not
-from edgepipe.models.gate import ClassResult, GateResult, key_of
+from edgepipe.models.gate import ClassResult, GateResult, key_of, not_fp32
 from edgepipe.models.load import AUTO, load_engine
 from edgepipe.pipeline.source import Arrival
 from edgepipe.samples import network_inputs
@@ -63,11 +63,13 @@ def judge(
 
     Raises:
         InputError: The recording cannot be read or has nothing that can be judged.
-        ModelError: The card lists no FP32 or no INT8 file, or one does not fit it.
+        ModelError: The card lists no FP32 or no INT8 file, or one does not fit it, or
+            another file lies in its place in the end.
         EngineError: The library cannot run one of them.
     """
     int8 = _file(card, "int8")
-    _file(card, "fp32")
+    if problem := not_fp32(_file(card, "fp32")):
+        raise ModelError(problem)
     # Before minutes of work: what these files are, and how much there is to do.
     key = key_of(card, int8)
     total = _count(source, every, limit)
@@ -80,14 +82,35 @@ def judge(
         opened.callback(exact.close)
         judge = judge_of(card, exact, tested, labels, found)
         samples = network_inputs(card, source, every=every, limit=limit)
+        seen: set[bytes] = set()
+        done = 0
         for done, sample in enumerate(samples, start=1):
-            digest.update(np.ascontiguousarray(sample.image).data)
-            judge.look(sample)
+            image = np.ascontiguousarray(sample.image).data
+            digest.update(image)
+            # The same picture again is no further evidence, however often it is shown.
+            picture = hashlib.sha256(image).digest()
+            if picture not in seen:
+                seen.add(picture)
+                judge.look(sample)
             progress(done, max(done, total))
+    if key_of(card, int8) != key:
+        raise ModelError(
+            f"{int8.path}: it, or the FP32 file, was replaced while it was judged:"
+            f" judge it again"
+        )
     drop = judge.drop(seed)
     if drop is None:
         raise InputError(_nothing(card, source, labels))
     reason = why_not(drop, max_drop)
+    if not reason and judge.is_blind:
+        reason = (
+            "cannot say: FP32 gives the same answer to every picture, so that INT8 has"
+            " nothing to get wrong; take another recording, or a network that sees"
+        )
+    repeated = done - len(seen)
+    notes = () if labels is None else labels.notes
+    if repeated:
+        notes += (f"{repeated} of {done} frames showed a picture again: not counted",)
     return GateResult(
         model=card.name,
         key=key,
@@ -116,7 +139,7 @@ def judge(
         device=info.device,
         tools=f"edgepipe {version('edgepipe')}; NumPy {np.__version__};"
         f" Python {platform.python_version()}; {platform.machine()}",
-        notes=() if labels is None else labels.notes,
+        notes=notes,
     )
 
 

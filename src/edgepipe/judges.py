@@ -37,6 +37,8 @@ LOWEST_SCORE = 0.05
 """From here on detections are judged: average precision asks for unsure ones, too."""
 NEAR = 0.05
 """How far a keypoint may move, as a share of the input's longer side."""
+SEVERAL = 2
+"""Different answers that show that a network looks at its picture."""
 MOST_DETECTIONS = 300
 """In a frame; a card's own limit is for those that are shown."""
 NOTHING = Boxes(np.empty((0, 4), np.float32), np.empty(0, "f4"), np.empty(0, np.int32))
@@ -53,6 +55,11 @@ class Judge(Protocol):
     """What its points are."""
     reference: str
     """What both networks are judged against."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether FP32 answered the same to each of several pictures."""
+        ...
 
     def look(self, sample: Sample) -> None:
         """Take one frame."""
@@ -123,6 +130,7 @@ class _Detectors:
         self._card = card
         self._truths: list[Truth | None] = []
         self._frames: tuple[list[Matches], list[Matches]] = ([], [])
+        self._answers: set[bytes] = set()
         self.kind: Kind = "agreement" if labels is None else "ap"
         self.metric = "AP, IoU .50 to .95, mean over classes (COCO)"
         if labels is not None:
@@ -141,11 +149,19 @@ class _Detectors:
             truth = self._labels.of(sample)
         self._truths.append(truth)
         if truth is not None:
-            self._frames[0].append(_matched(self._before, sample, truth))
+            before = _detect(self._before, sample.image)
+            if len(self._answers) < SEVERAL:
+                self._answers.add(before.score.tobytes() + before.xyxy.tobytes())
+            self._frames[0].append(match(_captured(before, sample), truth))
             boxes = _captured(_detect(self._after, sample.image), sample)
             self._frames[1].append(match(boxes, truth))
             if self._found is not None:
                 self._found(sample, boxes)
+
+    @property
+    def is_blind(self) -> bool:
+        """See :class:`Judge`."""
+        return len(self._frames[0]) > 1 and len(self._answers) < SEVERAL
 
     def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
         """See :class:`Judge`."""
@@ -194,6 +210,11 @@ class _Classifiers:
         self._classes.append(int(before))
         self._same.append(bool(before == after))
 
+    @property
+    def is_blind(self) -> bool:
+        """See :class:`Judge`."""
+        return len(self._classes) > 1 and len({*self._classes}) < SEVERAL
+
     def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
         """See :class:`Judge`."""
         tested = Classifier(self._card, int8)
@@ -229,6 +250,14 @@ class _Keypoints:
         """Take one picture."""
         self._points.append(self._find(self._before, sample))
         self._same.append(self._is_near(self._points[-1], sample))
+
+    @property
+    def is_blind(self) -> bool:
+        """See :class:`Judge`."""
+        points = self._points
+        return len(points) > 1 and all(
+            np.array_equal(points[0], each, equal_nan=True) for each in points[1:]
+        )
 
     def again(self, int8: Engine, samples: Sequence[Sample]) -> None:
         """See :class:`Judge`."""
