@@ -1,12 +1,17 @@
 """Entering a file in a model card that a person wrote; the rest stays as it is."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from edgepipe.configs.card_text import scalar
 from edgepipe.configs.textfile import read_bytes, shown
 from edgepipe.errors import ConfigError
+
+_OWN = ("precision", "path", "sha256")
 
 
 def with_file(path: Path, precision: str, file: str, sha256: str) -> str:
@@ -22,36 +27,77 @@ def with_file(path: Path, precision: str, file: str, sha256: str) -> str:
         sha256: Its hash.
 
     Raises:
-        ConfigError: The card cannot be read, or lists no files.
+        ConfigError: The card cannot be read, lists no files, or is written in a way
+            that only its author can change.
     """
     text = read_bytes(path).decode("utf-8-sig")
     root = yaml.compose(text, yaml.SafeLoader)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    # A card in one pair of braces, such as JSON, has no lines of its own.
+    is_braced = isinstance(root, yaml.MappingNode) and bool(root.flow_style)
     for key, value in pairs:
         if key.value == "files":
-            files: list[dict[str, str]] = yaml.safe_load(
-                _dedented(text, value.start_mark, value.end_mark)
-            )
-            begin = text.rfind("\n", 0, key.start_mark.index) + 1
-            kept = [each for each in files if each["precision"] != precision]
-            entry = {"precision": precision, "path": file, "sha256": sha256}
-            written = "\n".join(_line(each) for each in [entry, *kept])
-            rest = text[value.end_mark.index :].lstrip("\n")
-            return f"{text[:begin]}files:\n{written}\n{rest}"
+            old = [dict(_entry(each)) for each in value.value]
+            new = {"precision": precision, "path": file, "sha256": sha256}
+            files = [new, *(each for each in old if each["precision"] != precision)]
+            begin, end = key.start_mark, _end(text, value)
+            changed = _braced(files) if is_braced else _listed(files, begin.column)
+            if "\r\n" in text:
+                changed = changed.replace("\n", "\r\n")
+            changed = text[: begin.index] + changed + text[end:]
+            _require_same(text, changed, files, path)
+            return changed
     raise ConfigError(shown(path), "files", "this key is required")
 
 
-def _dedented(text: str, start: yaml.Mark, end: yaml.Mark) -> str:
-    """The value as a document of its own: what stands before it becomes blanks."""
-    return " " * start.column + text[start.index : end.index]
+def _entry(node: yaml.Node) -> Iterator[tuple[str, Any]]:
+    """Keys and values; those of a card as they are written: ``007`` is no number."""
+    for key, value in node.value:
+        if key.value not in _OWN:
+            yield key.value, yaml.safe_load(yaml.serialize(value))
+        elif value.tag != "tag:yaml.org,2002:null":
+            yield key.value, value.value
 
 
-def _line(entry: Mapping[str, str]) -> str:
-    values = ", ".join(f"{name}: {_scalar(value)}" for name, value in entry.items())
-    return f"  - {{{values}}}"
+def _end(text: str, node: yaml.Node) -> int:
+    """Where a value ends; a block's own mark lies behind the comments after it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(text, last[1] if isinstance(last, tuple) else last)
+    return len(text[: node.end_mark.index].rstrip())
 
 
-def _scalar(value: str) -> str:
-    """As it must be written to be the same text again."""
-    plain = yaml.safe_dump(str(value), default_flow_style=True, width=10_000)
-    return plain.removesuffix("...\n").strip()
+def _listed(files: Sequence[Mapping[str, Any]], indent: int) -> str:
+    lines = [f"{' ' * indent}  - {_flow(each)}" for each in files]
+    return "\n".join(["files:", *lines])
+
+
+def _braced(files: Sequence[Mapping[str, Any]]) -> str:
+    return f'"files": {json.dumps(files, ensure_ascii=False, default=str)}'
+
+
+def _flow(entry: Mapping[str, Any]) -> str:
+    return f"{{{', '.join(f'{k}: {scalar(v)}' for k, v in entry.items())}}}"
+
+
+def _require_same(
+    before: str, after: str, files: Sequence[Mapping[str, Any]], path: Path
+) -> None:
+    """Refuse a text that says anything else than the one before, but for the files."""
+    try:
+        was, now = (yaml.load(text, yaml.BaseLoader) for text in (before, after))
+        wanted = yaml.load("\n".join(map(_line, files)), yaml.BaseLoader)
+        same = was | {"files": wanted} == now
+    except yaml.YAMLError:
+        same = False
+    if not same:
+        raise ConfigError(
+            shown(path),
+            "files",
+            f"is written in a way that is not changed here: enter {_flow(files[0])}"
+            f" yourself",
+        )
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    return f"- {_flow(entry)}"
