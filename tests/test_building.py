@@ -12,6 +12,8 @@ from onnx import numpy_helper
 
 from edgepipe import cli
 from edgepipe.configs.model_card import read_card
+from edgepipe.errors import ModelError
+from edgepipe.evaluation import judge
 from edgepipe.models import zoo
 from edgepipe.models.gate import check_gate
 
@@ -144,6 +146,9 @@ def test_what_does_not_pass_ends_with_1_and_does_not_run(
     [
         (["--max-drop", "0"], "--max-drop"),
         (["--out", "/elsewhere.onnx"], "--out"),
+        (["--out", "FOLDER/scene.onnx"], "--out"),
+        (["--out", "FOLDER/scene.yaml"], "--out"),
+        (["--out", "FOLDER/nowhere/scene-int8.onnx"], "no such folder"),
         (["--frames", "0"], "--frames"),
         (["--keep", "nothing"], "--keep"),
         (["--labels", "none.json"], "none.json"),
@@ -155,8 +160,65 @@ def test_a_users_mistake_is_one_line_before_any_work(
     arguments: list[str],
     said: str,
 ) -> None:
-    assert build(folder, *arguments) == 2
+    before = {each.name: each.read_bytes() for each in folder.iterdir()}
+    assert build(folder, *[x.replace("FOLDER", str(folder)) for x in arguments]) == 2
+    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
     error = capsys.readouterr().err
     assert said in error
     assert len(error.strip().splitlines()) == 1
     assert not (folder / "scene-int8.onnx").exists()
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """What a run would read."""
+    names = ("scene.yaml", "scene-int8.onnx", "scene-int8.gate.json")
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+class _KilledError(BaseException):
+    """As a signal ends a program."""
+
+
+@pytest.mark.parametrize("moment", ["judging", "keeping"])
+def test_a_build_that_is_ended_leaves_the_engine_that_was_there_working(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    assert build(folder, "--method", "minmax") == 0
+    before = files_in(folder)
+
+    def killed(*_: object, **__: object) -> None:
+        raise _KilledError
+
+    if moment == "judging":
+        monkeypatch.setattr("edgepipe.building.judge", killed)
+    else:
+        monkeypatch.setattr("edgepipe.commands.model_build._keep", killed)
+    with pytest.raises(_KilledError):
+        build(folder, "--method", "percentile", "--images", "6")
+    assert files_in(folder) == before
+    assert run(folder) == 0
+
+
+def test_what_does_not_pass_does_not_replace_what_has(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(folder, "--method", "minmax") == 0
+    before = files_in(folder)
+    few = "synthetic:?seed=7&width=320&height=192&frames=22&objects=1"
+    assert build(folder, "--judge", few, "--method", "percentile") == 1
+    assert "has passed its gate before and stays" in capsys.readouterr().err
+    assert files_in(folder) == before
+
+
+def test_a_file_swapped_while_it_is_judged_gets_no_gate(folder: Path) -> None:
+    assert build(folder, "--method", "minmax") == 0
+    file, card = folder / "scene-int8.onnx", read_card(folder / "scene.yaml")[0]
+    other = onnx.load(file)
+    other.producer_name = "somebody else"
+
+    def swap(done: int, total: int) -> None:
+        if done == 30:
+            onnx.save(other, file)
+
+    with pytest.raises(ModelError, match="replaced while it was judged"):
+        judge(card, OTHERS, progress=swap)

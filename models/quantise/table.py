@@ -114,21 +114,29 @@ def reusable(path: Path, wanted: CalibrationKey) -> tuple[CalibrationTable | Non
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in the place of another in one step, synced to the disk.
 
+    A link stays one: it is what it points to that is replaced. Who may read and write
+    the old file may do so with the new one.
+
     Raises:
         ModelError: It cannot be written; the old one is still there.
     """
+    target, path = path, Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            partial.chmod(path.stat().st_mode & 0o777)
         partial.replace(path)
     except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(f"{target}: cannot be written: {reason}") from error
+    finally:
+        # It is there only where this has not come to its end, by a signal, too.
         with suppress(OSError):
             partial.unlink()
-        reason = error.strerror or str(error)
-        raise ModelError(f"{path}: cannot be written: {reason}") from error
 
 
 def _short(value: object) -> str:

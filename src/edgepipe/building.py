@@ -1,5 +1,6 @@
 """From an FP32 network to an INT8 file and its gate."""
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -49,6 +50,9 @@ class Built:
     """What came out."""
 
     file: ModelFile
+    """Where it is to lie, with its hash; it is not there yet."""
+    content: bytes
+    """What is to be in it."""
     table: CalibrationTable
     kept: frozenset[str]
     """Layers in FP32."""
@@ -80,13 +84,13 @@ class Builder:
     """What each layer costs; empty if nobody had to know."""
 
     def build(self, path: Path) -> Built:
-        """Calibrate, choose what stays in FP32, write the file and judge it.
+        """Calibrate, choose what stays in FP32, make the file and judge it.
 
         Args:
-            path: Where the INT8 file goes; what is there is replaced.
+            path: Where the INT8 file is to go; what is there stays as it is.
 
         Returns:
-            The file. Its gate says whether it passed; that is not written.
+            The file. Its gate says whether it passed; neither is written.
 
         Raises:
             EdgepipeError: A network cannot run, or there is nothing to judge by.
@@ -178,19 +182,23 @@ class Builder:
     def _judged(
         self, path: Path, table: CalibrationTable, kept: frozenset[str]
     ) -> Built:
-        """Write the file and ask the gate."""
+        """Make the file, out of everybody's way, and ask the gate."""
         recipe = self.recipe
-        file = self.work.write(path, table, kept, weights=recipe.weights)
-        gate = judge(
-            replace(self.work.card, files=(file, self.work.file)),
-            recipe.source,
-            labels=recipe.labels,
-            max_drop=recipe.max_drop,
-            engine=recipe.engine,
-            every=recipe.every,
-            progress=self.step("judging"),
-        )
-        return Built(file, table, kept, gate)
+        with tempfile.TemporaryDirectory(prefix="edgepipe-build-") as folder:
+            file = self.work.write(
+                Path(folder) / path.name, table, kept, weights=recipe.weights
+            )
+            gate = judge(
+                replace(self.work.card, files=(file, self.work.file)),
+                recipe.source,
+                labels=recipe.labels,
+                max_drop=recipe.max_drop,
+                engine=recipe.engine,
+                every=recipe.every,
+                progress=self.step("judging"),
+            )
+            content = file.path.read_bytes()
+        return Built(replace(file, path=path), content, table, kept, gate)
 
 
 def _is_hopeless(gate: GateResult) -> bool:

@@ -1,6 +1,7 @@
 """``edgepipe model build``: from an FP32 file to INT8 that has passed its gate."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,14 @@ from edgepipe.commands.model_calibrate import (
     add_calibration_options,
     open_quantisation,
     table_path,
+    warn,
 )
 from edgepipe.commands.output import print_json, say
-from edgepipe.errors import ConfigError
+from edgepipe.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from edgepipe.building import Builder, Built, Recipe
+    from edgepipe.models.card import ModelCard
     from edgepipe.quantisation import Quantisation
 
 MAX_DROP = 0.5
@@ -103,6 +106,10 @@ def run(args: argparse.Namespace) -> int:
     recipe = _recipe(args, work)
     path = args.out if args.out is not None else int8_path(work.card, card_path)
     inside = _inside(path, card_path)
+    if path.suffix != ".onnx" or path.resolve() == work.file.path.resolve():
+        text = f"expected a new file that ends with .onnx, got {path}"
+        raise ConfigError("--out", "", text)
+    _require_writable(path.parent, card_path.parent)
     samples = list(spread(work.card, [recipe.source], args.frames, between=True))
     with _Bars(enabled=not args.json) as bars:
         builder = Builder(
@@ -114,7 +121,12 @@ def run(args: argparse.Namespace) -> int:
             say=lambda line: say(line, as_json=args.json),
         )
         built = builder.build(path)
-    _keep(built, card_path, inside)
+    if built.gate.passed or not _has_passed(work.card, path, card_path):
+        _keep(built, card_path, inside)
+    else:
+        warn(
+            f"{path}: has passed its gate before and stays; what was built is not kept"
+        )
     return _told(built, builder, args)
 
 
@@ -178,12 +190,45 @@ def _inside(path: Path, card: Path) -> str:
     return path.resolve().relative_to(folder).as_posix()
 
 
+def _require_writable(*folders: Path) -> None:
+    """Refuse at the start what could not be kept in the end.
+
+    Raises:
+        ModelError: Names the folder.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise ModelError(f"{folder}: no such folder")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ModelError(f"{folder}: nothing can be written into this folder")
+
+
+def _has_passed(card: "ModelCard", path: Path, card_path: Path) -> bool:
+    """Whether the file that is there may run as the card lists it."""
+    from edgepipe.models.gate import check_gate
+    from edgepipe.models.identity import sha256_of
+
+    listed = [each for each in card.files if each.path.resolve() == path.resolve()]
+    return any(
+        each.precision == "int8"
+        and each.path.exists()
+        and each.sha256 in (None, sha256_of(each.path))
+        and not check_gate(card, each, str(card_path)).problem
+        for each in listed
+    )
+
+
 def _keep(built: "Built", card_path: Path, inside: str) -> None:
-    """The gate beside the file, and the file on the card."""
+    """The file, the gate beside it, and the file on the card.
+
+    Whatever stops this between two of them leaves what ``run`` refuses: the gate and
+    the card hold for one file each.
+    """
     from edgepipe.configs.card_files import with_file
     from edgepipe.models.gate import gate_path, write_gate
     from edgepipe.models.quantise.table import replace_file
 
+    replace_file(built.file.path, built.content)
     write_gate(gate_path(built.file.path), built.gate)
     sha256 = built.file.sha256 or ""
     text = with_file(card_path, "int8", inside, sha256)
