@@ -12,6 +12,9 @@ Row = tuple[float, float, float, float, int, bool]
 """x1, y1, x2, y2, label, ignore."""
 
 
+_MOST = 1 << 31
+
+
 def numbers_of(words: Sequence[str], where: str) -> list[float]:
     """The words as finite numbers.
 
@@ -31,12 +34,12 @@ def numbers_of(words: Sequence[str], where: str) -> list[float]:
 
 
 def whole(value: float, where: str, what: str) -> int:
-    """A whole number of 0 or more.
+    """A whole number of 0 or more, small enough to be counted with.
 
     Raises:
         InputError: It is none.
     """
-    if value != int(value) or value < 0:
+    if value != int(value) or not 0 <= value < _MOST:
         raise InputError(
             f"{where}: {what}: expected a whole number of 0 or more, got {value:g}"
         )

@@ -33,16 +33,21 @@ def read_coco(path: Path, text: str) -> CocoLabels:
         InputError: It is no JSON, or something in it makes no sense.
     """
     document = _parse(path, text)
-    categories = {
-        _integer(each, "id", f"{path}: categories[{k}]"): str(each.get("name"))
-        for k, each in enumerate(_list(document, "categories", path))
-    }
+    categories: dict[int, str] = {}
+    for k, each in enumerate(_list(document, "categories", path)):
+        where = f"{path}: categories[{k}]"
+        number = _integer(each, "id", where)
+        _require_new(number, categories, f"{where}: id")
+        categories[number] = str(each.get("name"))
     labels = {number: k for k, number in enumerate(categories)}
     images: dict[int, str] = {}
     for k, each in enumerate(_list(document, "images", path)):
         where = f"{path}: images[{k}]"
         number = _integer(each, "id", where)
-        images[number] = PurePosixPath(str(each.get("file_name", number))).stem
+        _require_new(number, images, f"{where}: id")
+        name = str(each.get("file_name", number)).replace("\\", "/")
+        images[number] = PurePosixPath(name).stem
+    _require_names_of_their_own(images, path)
     rows: dict[int, list[tuple[Any, ...]]] = {number: [] for number in images}
     for k, each in enumerate(_list(document, "annotations", path)):
         where = f"{path}: annotations[{k}]"
@@ -58,6 +63,23 @@ def read_coco(path: Path, text: str) -> CocoLabels:
         {images[number]: _objects(found) for number, found in rows.items()},
         {name: number for number, name in images.items()},
     )
+
+
+def _require_new(number: int, before: Mapping[int, str], where: str) -> None:
+    if number in before:
+        raise InputError(f"{where}: {number} is there twice")
+
+
+def _require_names_of_their_own(images: Mapping[int, str], path: Path) -> None:
+    """Images go by their names: of two with one name, one's labels would be lost."""
+    seen: dict[str, int] = {}
+    for number, name in images.items():
+        other = seen.setdefault(name, number)
+        if other != number:
+            raise InputError(
+                f"{path}: images {other} and {number} are both called {name!r} (folders"
+                f" and suffixes do not count): give each a name of its own"
+            )
 
 
 def results_of(
@@ -82,7 +104,8 @@ def results_of(
 
 
 def _objects(rows: Sequence[tuple[Any, ...]]) -> Objects:
-    crowd = np.array([bool(row[6].get("iscrowd")) for row in rows], np.bool_)
+    # Some tools write it as a text.
+    crowd = np.array([row[6].get("iscrowd") in (1, "1") for row in rows], np.bool_)
     boxes = np.array([row[:4] for row in rows], np.float64).reshape(-1, 4)
     own = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     told = np.array([row[5] for row in rows], np.float64)
@@ -141,6 +164,8 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}: no JSON: {error.msg}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path}: no JSON: {str(error).partition(';')[0]}") from error
     except RecursionError as error:
         raise InputError(f"{path}: nested too deeply") from error
     if not isinstance(document, dict):

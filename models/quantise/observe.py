@@ -54,7 +54,7 @@ class Observer:
             values = self._session.run(self._computed, {self._card.input_name: given})
         except Exception as error:  # onnxruntime's errors have no common base
             raise ModelError(
-                f"model {self._card.name!r} cannot run for calibration: {error}"
+                f"model {self._card.name!r} cannot run for calibration: {one_line(error)}"
             ) from error
         return dict(zip(self._computed, values, strict=True))
 
@@ -92,6 +92,11 @@ def network_input(card: ModelCard, image: NDArray[np.uint8]) -> NDArray[Any]:
     return np.ascontiguousarray(values[np.newaxis])
 
 
+def one_line(error: Exception) -> str:
+    """What a library says in several lines."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _session(model: Any, tensors: list[str], card: ModelCard) -> Any:
     """The network with the tensors as further outputs."""
     ort: Any = import_module("onnxruntime")
@@ -111,5 +116,5 @@ def _session(model: Any, tensors: list[str], card: ModelCard) -> Any:
         )
     except Exception as error:  # onnxruntime's errors have no common base
         raise ModelError(
-            f"model {card.name!r} cannot be run for calibration: {error}"
+            f"model {card.name!r} cannot be run for calibration: {one_line(error)}"
         ) from error

@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from edgepipe.errors import ModelError
 from edgepipe.models.quantise.focus import fold_focus
 from edgepipe.models.quantise.onnx_library import import_onnx
@@ -47,8 +49,14 @@ def prepare(source: Path) -> Any:
     # Both first: onnxruntime refuses two nodes of one name, and would turn the slices
     # into another pattern.
     _name_nodes(model.graph)
-    fold_focus(model.graph)
+    try:
+        fold_focus(model.graph)
+    except ValueError as error:
+        raise ModelError(
+            f"{source}: a constant is not what it says: {_first_line(error)}"
+        ) from error
     model = _in_opset(_folded(model, source), source)
+    _require_finite(model.graph, source)
     _name_nodes(model.graph)
     return onnx.shape_inference.infer_shapes(model)
 
@@ -92,6 +100,20 @@ def _in_opset(model: Any, source: Path) -> Any:
             ) from error
     model.ir_version = min(model.ir_version, 10)
     return model
+
+
+def _require_finite(graph: Any, source: Path) -> None:
+    """Refuse weights that no scale can hold."""
+    layers = (n for n in graph.node if n.op_type in ("Conv", "Gemm", "MatMul"))
+    read = {name: node.name for node in layers for name in node.input}
+    for tensor in graph.initializer:
+        if tensor.name in read:
+            values = onnx.numpy_helper.to_array(tensor)
+            if not np.isfinite(values).all():
+                raise ModelError(
+                    f"{source}: layer {read[tensor.name]!r} has NaN or infinity among"
+                    f" its weights: train or export it again"
+                )
 
 
 def _name_nodes(graph: Any) -> None:

@@ -100,7 +100,34 @@ def test_bad_coco_is_one_line_with_its_place(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"images": NaN}', "[" * 9999])
+def test_numbers_and_names_that_are_there_twice_are_refused(tmp_path: Path) -> None:
+    # The last one would take the place of the one before, with its labels.
+    for part in ("images", "categories"):
+        document = json.loads(json.dumps(COCO))
+        document[part].append(dict(document[part][0]))
+        path = write(tmp_path, "gt.json", json.dumps(document))
+        with pytest.raises(InputError, match=r"\[\d\]: id: \d+ is there twice"):
+            read_labels(path)
+    document = json.loads(json.dumps(COCO))
+    name = document["images"][0]["file_name"]
+    document["images"].append({"id": 999, "file_name": f"other/{name}"})
+    path = write(tmp_path, "gt.json", json.dumps(document))
+    with pytest.raises(InputError, match="999 are both called"):
+        read_labels(path)
+
+
+def test_images_may_have_the_folders_of_another_system(tmp_path: Path) -> None:
+    document = json.loads(json.dumps(COCO))
+    wanted = {*read_labels(write(tmp_path, "a.json", json.dumps(document))).by_name}
+    for image in document["images"]:
+        image["file_name"] = "D:\\shots\\" + image["file_name"]
+    found = read_labels(write(tmp_path, "b.json", json.dumps(document))).by_name
+    assert {*found} == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"images": NaN}', "[" * 9999, '{"images": ' + "9" * 9999]
+)
 def test_what_is_no_coco_is_one_line(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, "gt.json", text)
     with pytest.raises(InputError, match=r"gt\.json") as caught:
@@ -156,6 +183,7 @@ def test_boxes_of_motchallenge_2015_are_people(tmp_path: Path) -> None:
         ("0,1,10,20,30,40", "count from 1"),
         ("1.5,1,10,20,30,40", "a whole number"),
         ("-1,1,10,20,30,40", "a whole number"),
+        ("1e300,1,10,20,30,40", "a whole number"),
         ("1,1,10,20,0,40", "a width and height above 0"),
         ("frame,id,left,top,width,height", "expected a number"),
     ],
@@ -194,6 +222,7 @@ def test_a_folder_of_yolo_has_shares_of_the_picture(tmp_path: Path) -> None:
         ("0 0.5 0.5 0 0.2", "inside of 0..1"),
         ("2 0.5 0.5 0.2 0.2", "class 2, and there are 2 names"),
         ("0.5 0.5 0.5 0.2 0.2", "a whole number"),
+        ("1e300 0.5 0.5 0.2 0.2", "a whole number"),
         ("car 0.5 0.5 0.2 0.2", "expected a number, got 'car'"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
@@ -182,4 +183,31 @@ def test_a_file_that_is_no_network_is_refused_in_one_line(tmp_path: Path) -> Non
     path.write_bytes(b"no network at all")
     with pytest.raises(ModelError, match=r"no\.onnx: not an ONNX model") as caught:
         prepare(path)
+    assert "\n" not in str(caught.value)
+
+
+def changed(tmp_path: Path, change: Callable[[Any], None]) -> Path:
+    """The shipped network with another first weight."""
+    shipped = zoo.card_path("scene-tiny").parent / "fp32.onnx"
+    model: Any = onnx.load_model_from_string(shipped.read_bytes())
+    change(max(model.graph.initializer, key=lambda each: len(each.raw_data)))
+    path = tmp_path / "changed.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_weights_that_are_no_numbers_name_their_layer(tmp_path: Path) -> None:
+    def spoil(tensor: Any) -> None:
+        tensor.raw_data = np.float32("nan").tobytes() + tensor.raw_data[4:]
+
+    with pytest.raises(ModelError, match=r"layer '.+' has NaN or infinity among"):
+        prepare(changed(tmp_path, spoil))
+
+
+def test_a_constant_of_another_size_than_it_says_is_one_line(tmp_path: Path) -> None:
+    def spoil(tensor: Any) -> None:
+        tensor.dims[:] = [1 << 40, 1 << 40]
+
+    with pytest.raises(ModelError, match="a constant is not what it says") as caught:
+        prepare(changed(tmp_path, spoil))
     assert "\n" not in str(caught.value)
