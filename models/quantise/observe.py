@@ -54,7 +54,8 @@ class Observer:
             values = self._session.run(self._computed, {self._card.input_name: given})
         except Exception as error:  # onnxruntime's errors have no common base
             raise ModelError(
-                f"model {self._card.name!r} cannot run for calibration: {one_line(error)}"
+                f"model {self._card.name!r} cannot run for calibration:"
+                f" {one_line(error)}"
             ) from error
         return dict(zip(self._computed, values, strict=True))
 
