@@ -6,16 +6,25 @@ the files, input and head that it names.
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from edgepipe.errors import ModelError
 from edgepipe.models.card import ModelCard, ModelFile
+from edgepipe.models.evaluate.verdict import POINTS, Drop, why_not
 from edgepipe.models.identity import head_sha256, model_sha256, preprocessing_sha256
 from edgepipe.models.onnx_parts import quantised_operators
 
 SCHEMA = "edgepipe.gate/1"
+_TEXTS = (
+    *("model", "reason", "metric", "reference", "source", "data_sha256"),
+    *("engine", "engine_version", "device", "tools"),
+)
+_COUNTS = ("frames", "objects", "block", "resamples", "seed")
+_ROUNDING = 0.01
+"""Points. A record may be rounded for people."""
 Kind = Literal["ap", "agreement", "top-1", "keypoints"]
 """``ap`` was measured with labels; the others against the FP32 network."""
 
@@ -206,7 +215,7 @@ def read_gate(path: Path) -> GateResult:
         raise ModelError(f"{path}: cannot read the accuracy gate: {reason}") from error
     except KeyError as error:
         raise ModelError(f"{path}: no accuracy gate: {error} is missing") from error
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path}: no accuracy gate: {error}") from error
 
 
@@ -246,11 +255,47 @@ def _result(document: dict[str, Any]) -> GateResult:
     for name in ("fp32", "int8", "drop", "upper", "allowed"):
         if type(values[name]) not in (int, float) or not math.isfinite(values[name]):
             raise ValueError(f"{name}: expected a number, got {values[name]!r}")
+    _require_types(values)
     if result.kind not in get_args(Kind) or type(result.passed) is not bool:
         raise ValueError("kind or passed has no known value")
-    if result.passed and (result.reason or not result.upper <= result.allowed):
-        raise ValueError(
-            f"it says passed, with up to {result.upper:g} points lost of"
-            f" {result.allowed:g} allowed"
-        )
+    if result.passed and (why := result.reason or _contradiction(result)):
+        raise ValueError(f"it says passed, and {why}")
     return result
+
+
+def _require_types(values: Mapping[str, Any]) -> None:
+    for names, kind, called in (
+        (_TEXTS, str, "a text"),
+        (_COUNTS, int, "a whole number"),
+    ):
+        for name in names:
+            if type(values[name]) is not kind:
+                got = f"{values[name]!r:.40}"
+                raise ValueError(f"{name}: expected {called}, got {got}")
+    for name, value in asdict(values["key"]).items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name}: expected a text, got {value!r:.40}")
+
+
+def _contradiction(result: GateResult) -> str:
+    """Why its own figures do not let it pass; empty if they do."""
+    if abs(result.fp32 - result.int8 - result.drop) > _ROUNDING:
+        return (
+            f"FP32's {result.fp32:g} points less INT8's {result.int8:g} are not the"
+            f" drop of {result.drop:g}"
+        )
+    if not 0 < result.allowed <= POINTS:
+        return f"{result.allowed:g} points are no drop to be allowed"
+    drop = Drop(
+        result.fp32,
+        result.int8,
+        result.drop,
+        result.upper,
+        result.frames,
+        result.objects,
+        {},
+        result.block,
+        result.resamples,
+        result.seed,
+    )
+    return why_not(drop, result.allowed)

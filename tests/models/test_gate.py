@@ -1,6 +1,6 @@
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.gate import (
     GateCheck,
+    GateKey,
     check_gate,
     gate_path,
     read_gate,
     write_gate,
 )
 
+KEYS = [each.name for each in fields(GateKey)]
 SHORT = '{"schema": "edgepipe.gate/1"}'
 
 
@@ -129,11 +131,21 @@ def test_a_gate_that_was_not_passed_says_why(folder: Path) -> None:
         ({"schema": "edgepipe.gate/2"}, "schema 'edgepipe.gate/2'"),
         ({"upper": None}, "upper: expected a number"),
         ({"upper": "0.1"}, "upper: expected a number"),
-        ({"upper": 7.0}, "it says passed, with up to 7 points"),
+        ({"upper": 7.0}, "it says passed, and INT8 may lose 7.00 points"),
+        ({"frames": 1}, "it says passed, and cannot say: "),
+        ({"objects": 0}, "it says passed, and cannot say: "),
+        ({"frames": "many"}, "frames: expected a whole number"),
+        ({"source": 5}, "source: expected a text"),
+        ({"fp32": 0.0, "int8": 0.0, "drop": 0.0}, "it says passed, and cannot say: "),
+        ({"int8": 1.0}, "are not the drop of"),
+        ({"allowed": 1000.0}, "are no drop to be allowed"),
+        ({"allowed": -1.0, "upper": -2.0}, "are no drop to be allowed"),
+        ({"key": dict.fromkeys(KEYS)}, "int8_sha256: expected a text"),
         ({"passed": 1}, "no known value"),
         ({"kind": "guess"}, "no known value"),
         ({"key": {}}, "GateKey"),
         ({"classes": {"a": 3}}, "no accuracy gate"),
+        ({"classes": []}, "no accuracy gate"),
     ],
 )
 def test_a_gate_that_was_edited_is_none(
