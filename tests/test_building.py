@@ -199,14 +199,16 @@ def test_a_build_that_is_ended_leaves_the_engine_that_was_there_working(
     assert run(folder) == 0
 
 
+@pytest.mark.parametrize("out", ["scene-int8.onnx", "other-int8.onnx"])
 def test_what_does_not_pass_does_not_replace_what_has(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], out: str
 ) -> None:
     assert build(folder, "--method", "minmax") == 0
     before = files_in(folder)
     few = "synthetic:?seed=7&width=320&height=192&frames=22&objects=1"
-    assert build(folder, "--judge", few, "--method", "percentile") == 1
-    assert "has passed its gate before and stays" in capsys.readouterr().err
+    where = ("--out", str(folder / out))
+    assert build(folder, "--judge", few, "--method", "percentile", *where) == 1
+    assert "has passed its gate and stays" in capsys.readouterr().err
     assert files_in(folder) == before
 
 

@@ -121,12 +121,11 @@ def run(args: argparse.Namespace) -> int:
             say=lambda line: say(line, as_json=args.json),
         )
         built = builder.build(path)
-    if built.gate.passed or not _has_passed(work.card, path, card_path):
+    passed = _passed_before(work.card)
+    if built.gate.passed or passed is None:
         _keep(built, card_path, inside)
     else:
-        warn(
-            f"{path}: has passed its gate before and stays; what was built is not kept"
-        )
+        warn(f"{passed}: has passed its gate and stays; what was built is not kept")
     return _told(built, builder, args)
 
 
@@ -203,19 +202,20 @@ def _require_writable(*folders: Path) -> None:
             raise ModelError(f"{folder}: nothing can be written into this folder")
 
 
-def _has_passed(card: "ModelCard", path: Path, card_path: Path) -> bool:
-    """Whether the file that is there may run as the card lists it."""
+def _passed_before(card: "ModelCard") -> Path | None:
+    """The INT8 file that the card lists, if it may run."""
     from edgepipe.models.gate import check_gate
     from edgepipe.models.identity import sha256_of
 
-    listed = [each for each in card.files if each.path.resolve() == path.resolve()]
-    return any(
-        each.precision == "int8"
-        and each.path.exists()
-        and each.sha256 in (None, sha256_of(each.path))
-        and not check_gate(card, each, str(card_path)).problem
-        for each in listed
-    )
+    for each in card.files:
+        if (
+            each.precision == "int8"
+            and each.path.exists()
+            and each.sha256 in (None, sha256_of(each.path))
+            and not check_gate(card, each, card.name).problem
+        ):
+            return each.path
+    return None
 
 
 def _keep(built: "Built", card_path: Path, inside: str) -> None:
