@@ -215,6 +215,19 @@ def test_sensitivity_ranks_layers_draws_the_curve_and_ends_without_a_drop(
     assert len(circles) == 6
 
 
+def test_sensitivity_of_a_model_that_ships_leaves_the_installation_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    zoo_folder = zoo.card_path("scene-tiny").parent
+    before = sorted(zoo_folder.iterdir())
+    numbers = ["--images", "2", "--frames", "2"]
+    arguments = ["model", "sensitivity", "scene-tiny", "--source", SCENES, *numbers]
+    assert cli.main(arguments) == 0
+    assert sorted(zoo_folder.iterdir()) == before
+    assert (tmp_path / "sensitivity.svg").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

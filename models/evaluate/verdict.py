@@ -130,7 +130,7 @@ def why_not(drop: Drop, allowed: float) -> str:
     if drop.fp32 < LEAST_VALUE:
         return (
             f"cannot say: FP32 itself reaches {drop.fp32:.1f} points (at least"
-            f" {LEAST_VALUE:g}); do the labels and the card belong to this network?"
+            f" {LEAST_VALUE:g}); do recording, labels and card belong to this network?"
         )
     is_enough = drop.objects >= LEAST_OBJECTS and drop.frames >= LEAST_FRAMES
     # A network that lost half of it needs no further evidence.
@@ -144,7 +144,7 @@ def why_not(drop: Drop, allowed: float) -> str:
     if not drop.upper <= allowed:  # written so that NaN fails, too
         return (
             f"INT8 may lose {drop.upper:.2f} points (at most {allowed:g}; measured"
-            f" {drop.drop:.2f})"
+            f" {drop.drop:.2f} on {drop.objects} objects: more make it surer)"
         )
     return ""
 

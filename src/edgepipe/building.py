@@ -125,7 +125,7 @@ class Builder:
                 progress=self.step(f"calibrating ({method})"),
             )
             cost = again.expected(table, self.recipe.keep)
-            self.say(f"{method:<11} {cost:6.2f} points")
+            self.say(f"{method:<11} {cost:6.2f} points lost")
             tables.append((cost, table))
         _, best = min(tables, key=lambda each: each[0])
         best.write(self.tables)
@@ -150,7 +150,7 @@ class Builder:
         for point in chain([found], islice(search.widen(found), MOST_WIDENED)):
             if point.kept:
                 kept = point.kept | self.recipe.keep
-                self.say(f"{len(kept)} layers in FP32: {point.drop:.2f} points")
+                self.say(f"layers in FP32: {len(kept)}: loses {point.drop:.2f} points")
                 yield kept
 
     def _search(self, again: Rejudge, table: CalibrationTable) -> Search:

@@ -9,7 +9,6 @@ from edgepipe.commands.model_calibrate import (
     METHODS,
     add_calibration_options,
     open_quantisation,
-    table_path,
     warn,
 )
 from edgepipe.commands.output import print_json, say
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 FRAMES = 32
 SHOWN = 15
+CALIBRATION = "sensitivity.calibration.json"
 
 
 def add_to(actions: Any) -> None:
@@ -48,7 +48,8 @@ def add_to(actions: Any) -> None:
         "--out",
         type=Path,
         metavar="FOLDER",
-        help="where sensitivity.json and sensitivity.svg go (default: beside the card)",
+        help="where sensitivity.json and sensitivity.svg go (default: beside the card;"
+        " of a model that ships: here)",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.set_defaults(run=run)
@@ -58,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
     """Rank, draw, print; return the exit code."""
     from edgepipe.commands.bar import Steps
     from edgepipe.models.quantise.sensitivity import effects
-    from edgepipe.quantisation import int8_path
     from edgepipe.trials import Trials
 
     work, card_path = open_quantisation(args)
-    table = work.calibrate(
-        args.method, table_path(int8_path(work.card, card_path)), say=warn
-    )
+    folder = _folder(args.out, card_path)
+    # Not the INT8 file's own table: that says what the file was made from.
+    folder.mkdir(parents=True, exist_ok=True)
+    table = work.calibrate(args.method, folder / CALIBRATION, say=warn)
     images = judged_images(work, args)
     names = [layer.name for layer in work.layers if layer.weights]
     with Trials(work, table, images, engine=args.engine) as trials:
@@ -80,13 +81,22 @@ def run(args: argparse.Namespace) -> int:
             "layers": [_effect(effect) for effect in ranked],
             "curve": [_point(kept, trial) for kept, trial in curve],
         }
-    folder = args.out if args.out is not None else card_path.parent
     _write(folder, facts)
     if args.json:
         return int(not print_json(facts))
     _print(facts)
     say(f"{folder}/sensitivity.json and sensitivity.svg", as_json=False)
     return 0
+
+
+def _folder(out: Path | None, card_path: Path) -> Path:
+    """Where results go: never among the files of the installation by themselves."""
+    from edgepipe.models import zoo
+
+    if out is not None:
+        return out
+    shipped = (zoo.card_path(name).resolve() for name in zoo.names())
+    return Path() if card_path.resolve() in shipped else card_path.parent
 
 
 def judged_images(work: "Quantisation", args: argparse.Namespace) -> list[Any]:
@@ -131,7 +141,6 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
     from edgepipe.models.quantise.plot import trade_off_svg
     from edgepipe.models.quantise.table import replace_file
 
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(facts, indent=1)
     replace_file(folder / "sensitivity.json", text.encode() + b"\n")
     points = [(point["kept"], point["drop"]) for point in facts["curve"]]
