@@ -23,6 +23,8 @@ class Histogram:
     limit: float = 0.0
     """Upper edge of the last bin; 0 as long as nothing but zeros was seen."""
     largest: float = 0.0
+    lowest: float = 0.0
+    """The smallest value, or 0 if none was below."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
 
     def add(self, values: NDArray[np.float32]) -> None:
@@ -36,6 +38,7 @@ class Histogram:
         if not np.isfinite(largest):
             raise ValueError("values that are NaN or infinite")
         self.largest = max(self.largest, largest)
+        self.lowest = min(self.lowest, float(values.min(initial=0.0)))
         self._grow(largest)
         if not self.limit:
             self.counts[0] += magnitudes.size

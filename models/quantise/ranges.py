@@ -13,6 +13,8 @@ from edgepipe.models.quantise.histogram import BINS, Histogram
 
 STEPS = 127
 """Steps of the positive half of symmetric INT8."""
+SEVEN_BITS_STEPS = 64
+"""The same of weights with seven bits."""
 PERCENTILE = 99.999
 """Share of the values, in percent, that the percentile method does not clip."""
 _COARSEST = 128

@@ -41,6 +41,7 @@ def save(path: Path, key: str, statistics: Statistics) -> None:
         ),
         limits=np.array([each.limit for each in found]),
         largest=np.array([each.largest for each in found]),
+        lowest=np.array([each.lowest for each in found]),
         counts=np.array([each.counts for each in found]).reshape(-1, BINS),
     )
     replace_file(path, memory.getvalue())
@@ -59,11 +60,12 @@ def load(path: Path, key: str) -> Statistics | None:
             if about["key"] != key:
                 return None
             histograms = {
-                str(name): Histogram(float(limit), float(largest), counts)
-                for name, limit, largest, counts in zip(
+                str(name): Histogram(float(limit), float(largest), float(low), counts)
+                for name, limit, largest, low, counts in zip(
                     about["tensors"],
                     arrays["limits"],
                     arrays["largest"],
+                    arrays["lowest"],
                     arrays["counts"].astype(np.int64),
                     strict=True,
                 )

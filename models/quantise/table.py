@@ -15,7 +15,7 @@ from typing import Any, cast
 from edgepipe.errors import ModelError
 
 SCHEMA = "edgepipe.calibration/1"
-REVISION = 1
+REVISION = 2
 """Goes up when the same images would give other numbers: old tables are stale then."""
 
 
@@ -55,6 +55,8 @@ class CalibrationTable:
 
     key: CalibrationKey
     ranges: Mapping[str, float]
+    lowest: Mapping[str, float]
+    """The smallest value of each tensor, 0 if none was below."""
     source: str
     """The recording, for people."""
 
@@ -69,6 +71,7 @@ class CalibrationTable:
             "key": asdict(self.key),
             "source": self.source,
             "ranges": dict(sorted(self.ranges.items())),
+            "lowest": dict(sorted(self.lowest.items())),
         }
         replace_file(path, json.dumps(document, indent=1).encode() + b"\n")
 
@@ -84,14 +87,17 @@ def read_table(path: Path) -> CalibrationTable:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r}, expected {SCHEMA!r}")
         key = CalibrationKey(**document["key"])
-        given = cast(dict[str, Any], document["ranges"])
-        ranges = {name: float(value) for name, value in given.items()}
-        return CalibrationTable(key, ranges, str(document["source"]))
+        ranges, lowest = (_numbers(document[name]) for name in ("ranges", "lowest"))
+        return CalibrationTable(key, ranges, lowest, str(document["source"]))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelError(f"{path}: cannot read the calibration: {reason}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path}: no calibration table: {error}") from error
+
+
+def _numbers(given: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in cast(dict[str, Any], given).items()}
 
 
 def reusable(path: Path, wanted: CalibrationKey) -> tuple[CalibrationTable | None, str]:

@@ -12,7 +12,7 @@ from edgepipe.models.card import ModelFile
 from edgepipe.models.gate import GateResult
 from edgepipe.models.quantise.sensitivity import Effect, Point, Search, effects
 from edgepipe.models.quantise.table import CalibrationTable
-from edgepipe.quantisation import Progress, Quantisation, Weights
+from edgepipe.quantisation import Progress, Quantisation, Scheme
 from edgepipe.rejudge import Rejudge
 from edgepipe.samples import Sample, frames_in
 from edgepipe.trials import Trials
@@ -34,7 +34,7 @@ class Recipe:
     """Of calibration; of several the one that loses least is taken."""
     max_drop: float
     """Points that the upper bound of the drop may reach."""
-    weights: Weights
+    scheme: Scheme
     engine: str
     source: str
     """The recording that is judged with."""
@@ -100,7 +100,7 @@ class Builder:
             self.work,
             self.samples,
             recipe.labels,
-            weights=recipe.weights,
+            scheme=recipe.scheme,
             engine=recipe.engine,
             frames=frames_in(recipe.source) // recipe.every,
         ) as again:
@@ -164,7 +164,7 @@ class Builder:
             table,
             images,
             engine=self.recipe.engine,
-            weights=self.recipe.weights,
+            scheme=self.recipe.scheme,
         ) as trials:
             self.effects = effects(
                 names,
@@ -186,7 +186,7 @@ class Builder:
         recipe = self.recipe
         with tempfile.TemporaryDirectory(prefix="edgepipe-build-") as folder:
             file = self.work.write(
-                Path(folder) / path.name, table, kept, weights=recipe.weights
+                Path(folder) / path.name, table, kept, scheme=recipe.scheme
             )
             gate = judge(
                 replace(self.work.card, files=(file, self.work.file)),

@@ -32,16 +32,18 @@ SAVE_EVERY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """How weights become INT8."""
+class Scheme:
+    """How numbers become INT8."""
 
     bits: int = 8
-    """7 keeps processors without VNNI from overflowing."""
+    """Of weights; 7 keeps processors without VNNI from overflowing."""
     per_channel: bool = True
-    """A scale for each channel, or one for all of a layer's."""
+    """A scale for each channel of weights, or one for all of a layer's."""
+    centred: bool = True
+    """Whether values on one side of zero are centred where that is exact."""
 
 
-EIGHT_BITS = Weights()
+USUAL = Scheme()
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -131,7 +133,8 @@ class Quantisation:
             say(why_not)
         counted = self._count(_partial(path), wanted, progress)
         ranges = {name: METHODS[method](each) for name, each in counted.items()}
-        made = CalibrationTable(wanted, ranges, self.source)
+        lowest = {name: each.lowest for name, each in counted.items()}
+        made = CalibrationTable(wanted, ranges, lowest, self.source)
         made.write(path)
         return made
 
@@ -175,7 +178,7 @@ class Quantisation:
         table: CalibrationTable,
         kept: Collection[str] = (),
         *,
-        weights: Weights = EIGHT_BITS,
+        scheme: Scheme = USUAL,
     ) -> ModelFile:
         """Write an INT8 file whole or not at all.
 
@@ -183,34 +186,48 @@ class Quantisation:
             path: The file.
             table: The ranges.
             kept: Names of the layers that stay in FP32.
-            weights: How weights are quantised.
+            scheme: How numbers become INT8.
 
         Raises:
             ModelError: The network cannot be written as INT8, or the file cannot.
         """
+        from edgepipe.models.quantise.centre import centre
+        from edgepipe.models.quantise.ranges import SEVEN_BITS_STEPS, STEPS
         from edgepipe.models.quantise.write import note_origin, write_int8
 
+        network, ranges = self.network, table.ranges
+        layers = quantised(self.layers, kept)
+        if scheme.centred:
+            network, layers, ranges = centre(
+                network,
+                layers,
+                ranges,
+                table.lowest,
+                steps=STEPS if scheme.bits == 8 else SEVEN_BITS_STEPS,
+                per_channel=scheme.per_channel,
+            )
         written = write_int8(
-            self.network,
-            quantised(self.layers, kept),
-            table.ranges,
-            per_channel=weights.per_channel,
-            weight_bits=weights.bits,
+            network,
+            layers,
+            ranges,
+            per_channel=scheme.per_channel,
+            weight_bits=scheme.bits,
         )
-        note_origin(written, self._origin(table, kept, weights))
+        note_origin(written, self._origin(table, kept, scheme))
         data: bytes = written.SerializeToString()
         replace_file(path, data)
         return ModelFile("int8", path, hashlib.sha256(data).hexdigest())
 
     def _origin(
-        self, table: CalibrationTable, kept: Collection[str], weights: Weights
+        self, table: CalibrationTable, kept: Collection[str], scheme: Scheme
     ) -> dict[str, str]:
         """What is written into the file: everything that decided what is in it."""
         key = asdict(table.key)
         return {name: str(value) for name, value in key.items()} | {
             "kept_in_fp32": json.dumps(sorted(kept)),
-            "weight_bits": str(weights.bits),
-            "weights_per_channel": str(weights.per_channel).lower(),
+            "weight_bits": str(scheme.bits),
+            "weights_per_channel": str(scheme.per_channel).lower(),
+            "centred": str(scheme.centred).lower(),
         }
 
 

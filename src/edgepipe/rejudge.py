@@ -15,7 +15,7 @@ from edgepipe.models.engine import Engine
 from edgepipe.models.evaluate.verdict import Drop
 from edgepipe.models.load import load_engine
 from edgepipe.models.quantise.table import CalibrationTable
-from edgepipe.quantisation import Quantisation, Weights
+from edgepipe.quantisation import Quantisation, Scheme
 from edgepipe.samples import Sample
 from edgepipe.truth import FrameTruth
 
@@ -31,7 +31,7 @@ class Rejudge:
         work: Makes the INT8 files.
         samples: The frames.
         labels: What is to be seen in them; None: agreement with FP32.
-        weights: How weights are quantised.
+        scheme: How numbers become INT8.
         engine: Which engine runs both.
         frames: How many the gate will look at in the end.
 
@@ -45,11 +45,11 @@ class Rejudge:
         samples: Sequence[Sample],
         labels: FrameTruth | None,
         *,
-        weights: Weights,
+        scheme: Scheme,
         engine: str,
         frames: int,
     ) -> None:
-        self._work, self._samples, self._weights = work, samples, weights
+        self._work, self._samples, self._scheme = work, samples, scheme
         self._frames = max(frames, len(samples))
         self._opened = ExitStack()
         folder = tempfile.TemporaryDirectory(prefix="edgepipe-build-")
@@ -83,7 +83,7 @@ class Rejudge:
             EngineError: The engine cannot run the file.
         """
         path = self._folder / "trial.onnx"
-        file = self._work.write(path, table, kept, weights=self._weights)
+        file = self._work.write(path, table, kept, scheme=self._scheme)
         int8 = self._load(file, self._engine, keep=False)
         try:
             self._judge.again(int8, self._samples)

@@ -25,7 +25,7 @@ from edgepipe.models.evaluate.matching import match
 from edgepipe.models.evaluate.precision import mean_precision, rank
 from edgepipe.models.load import load_engine
 from edgepipe.models.quantise.table import CalibrationTable
-from edgepipe.quantisation import EIGHT_BITS, Quantisation, Weights
+from edgepipe.quantisation import USUAL, Quantisation, Scheme
 
 LOWEST_SCORE = 0.05
 """Detections from here on take part, or from a quarter of the working score."""
@@ -53,7 +53,7 @@ class Trials:
         table: With these ranges.
         images: (height, width, 3) each, other ones than it was calibrated with.
         engine: Which engine runs both.
-        weights: How weights are quantised.
+        scheme: How numbers become INT8.
 
     Raises:
         ModelError: FP32 finds nothing in any image, or is no detector.
@@ -67,11 +67,11 @@ class Trials:
         images: Sequence[NDArray[np.uint8]],
         *,
         engine: str = "auto",
-        weights: Weights = EIGHT_BITS,
+        scheme: Scheme = USUAL,
     ) -> None:
         self._work, self.table, self._images = work, table, images
         self._engine = engine
-        self._weights = weights
+        self._scheme = scheme
         # FP32 as it is quantised: what the rewriting changes is not INT8's doing.
         self._folder = tempfile.TemporaryDirectory(prefix="edgepipe-trials-")
         found, self.fp32_ms = self._run(work.file)
@@ -110,7 +110,7 @@ class Trials:
             Path(self._folder.name) / "trial.onnx",
             self.table if table is None else table,
             kept,
-            weights=self._weights,
+            scheme=self._scheme,
         )
         try:
             found, ms = self._run(file)

@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 def _recipe(args: argparse.Namespace, work: "Quantisation") -> "Recipe":
     from edgepipe.building import Recipe
     from edgepipe.commands.model_eval import check_numbers
-    from edgepipe.quantisation import Weights
+    from edgepipe.quantisation import Scheme
     from edgepipe.truth import truth_of
 
     check_numbers(args)
@@ -140,7 +140,7 @@ def _recipe(args: argparse.Namespace, work: "Quantisation") -> "Recipe":
     return Recipe(
         methods=METHODS if args.method == "auto" else (args.method,),
         max_drop=args.max_drop,
-        weights=Weights(_weight_bits(args), not args.per_tensor),
+        scheme=Scheme(_weight_bits(args), not args.per_tensor),
         engine=args.engine,
         source=source,
         labels=truth_of(source, args.labels, work.card),

@@ -19,7 +19,8 @@ from edgepipe.models.quantise.table import (
 )
 
 KEY = CalibrationKey("a" * 64, "b" * 64, "c" * 64, 100, "mse", "onnxruntime 1.32.0")
-TABLE = CalibrationTable(KEY, {"images": 2.5, "conv": 1e-3}, "yard.mp4")
+RANGES = {"images": 2.5, "conv": 1e-3}
+TABLE = CalibrationTable(KEY, RANGES, {"images": -2.0, "conv": 0.0}, "yard.mp4")
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(path: Path) -> None:
 
 def counted() -> Statistics:
     one, other = Histogram(), Histogram()
-    one.add(np.linspace(0, 3, 50, dtype=np.float32))
+    one.add(np.linspace(-1, 3, 50, dtype=np.float32))
     other.add(np.zeros(4, np.float32))
     return Statistics(12, {"one": one, "other": other})
 
@@ -100,6 +101,7 @@ def test_statistics_go_on_where_they_were(tmp_path: Path) -> None:
     for name, histogram in counted().histograms.items():
         again = found.histograms[name]
         assert (again.limit, again.largest) == (histogram.limit, histogram.largest)
+        assert again.lowest == histogram.lowest
         assert np.array_equal(again.counts, histogram.counts)
 
 
