@@ -20,7 +20,7 @@ from edgepipe.evaluation import judge
 from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.gate import GateResult, gate_path
-from edgepipe.quantisation import Quantisation, Weights
+from edgepipe.quantisation import Quantisation
 from edgepipe.samples import spread
 from edgepipe.stages.sources.scene import CLASS_NAMES, Scene
 from edgepipe.truth import LabelTruth, truth_of
@@ -473,8 +473,8 @@ def test_a_network_that_one_scale_for_each_layer_ruins_is_refused(
     card, _ = card_named(str(card_path))
     work = Quantisation(card, spread(card, ["sample:bikes"], 3), "bikes")
     table = work.calibrate("minmax", tmp_path / "table.json")
-    rough = Weights(per_channel=False)
-    work.write(tmp_path / "int8.onnx", table, weights=rough)
+    rough = Scheme(per_channel=False)
+    work.write(tmp_path / "int8.onnx", table, scheme=rough)
     frames = ["--source", "sample:bikes", "--every=10", "--limit=6"]
     assert main(["model", "eval", str(card_path), *frames]) == 1
     assert "yolox-nano INT8 NOT PASSED: INT8 loses " in capsys.readouterr().out

@@ -15,6 +15,8 @@ ENGINES = ("openvino", "onnxruntime")
 SCORE_TOLERANCE = {"fp32": 1e-5, "int8": 0.1}
 """Largest difference of any score. In FP32 only the order of sums differs; in INT8 one
 value that is rounded the other way moves everything that is computed from it."""
+BOX_TOLERANCE_PX = 5.0
+"""Largest difference of any edge of an object's box, of 416 x 320 pixels."""
 MEAN_TOLERANCE = {"fp32": 1e-6, "int8": 5e-4}
 
 
@@ -45,7 +47,7 @@ def test_both_engines_score_real_frames_alike(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_file_with_unsigned_activations_is_scored_alike_too(
+def test_the_small_model_is_scored_alike_too(
     precision: str, scene_tiny: ModelCard, street: NDArray[np.uint8]
 ) -> None:
     images = street[:, : scene_tiny.height, : scene_tiny.width]
@@ -78,6 +80,8 @@ def test_both_engines_find_the_same_objects(
     for ours, theirs in zip(*found, strict=True):
         for box, class_id in zip(ours.xyxy, ours.class_id, strict=True):
             alike = theirs.xyxy[theirs.class_id == class_id]
-            assert np.abs(alike - box).max(axis=1).min(initial=np.inf) < 4.0
+            assert (
+                np.abs(alike - box).max(axis=1).min(initial=np.inf) < BOX_TOLERANCE_PX
+            )
             seen += 1
     assert seen >= 3
