@@ -20,7 +20,7 @@ from edgepipe.evaluation import judge
 from edgepipe.models import zoo
 from edgepipe.models.card import ModelCard, ModelFile
 from edgepipe.models.gate import GateResult, gate_path
-from edgepipe.quantisation import Quantisation
+from edgepipe.quantisation import Quantisation, Scheme
 from edgepipe.samples import spread
 from edgepipe.stages.sources.scene import CLASS_NAMES, Scene
 from edgepipe.truth import LabelTruth, truth_of

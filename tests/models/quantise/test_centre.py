@@ -1,5 +1,6 @@
 """Values on one side of zero, moved to the middle of INT8's range."""
 
+import copy
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from edgepipe.models.quantise.centre import centre
 from edgepipe.models.quantise.placement import layers_of
@@ -17,6 +17,7 @@ from edgepipe.models.quantise.write import write_int8
 
 Build = Callable[..., Path]
 ort: Any = import_module("onnxruntime")  # it ships no types
+helper: Any = import_module("onnx.helper")  # and this one partial ones
 
 
 def run(model: Any, image: Any) -> Any:
@@ -35,9 +36,9 @@ def image_of(seed: int) -> Any:
 def network(build: Build, activation: str, **second: Any) -> Any:
     """A convolution, an activation, and a second convolution that reads it."""
     rng = np.random.default_rng(3)
-    size = second.get("kernel_shape", [1, 1])
-    groups = second.get("group", 1)
-    weights = {
+    size: Any = second.get("kernel_shape", [1, 1])
+    groups: int = second.get("group", 1)
+    weights: dict[str, Any] = {
         "w1": rng.normal(size=(8, 3, 3, 3)).astype(np.float32),
         "w2": rng.normal(size=(4 * groups, 8 // groups, *size)).astype(np.float32),
         "b2": rng.normal(size=4 * groups).astype(np.float32),
@@ -91,12 +92,12 @@ def test_the_range_shrinks_to_what_there_is_and_the_bias_makes_up_for_it(
 def _with_int8_weights(model: Any) -> Any:
     """The second kernel rounded to INT8's steps, stored in FP32."""
     numpy_helper: Any = import_module("onnx.numpy_helper")
-    changed = type(model).FromString(model.SerializeToString())
+    changed: Any = copy.deepcopy(model)
     (node,) = (each for each in changed.graph.node if each.name == "second")
     (item,) = (i for i in changed.graph.initializer if i.name == node.input[1])
-    kernel = numpy_helper.to_array(item)
-    scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / STEPS
-    rounded = (np.round(kernel / scale) * scale).astype(np.float32)
+    kernel: Any = numpy_helper.to_array(item)
+    scale: Any = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / STEPS
+    rounded: Any = (np.round(kernel / scale) * scale).astype(np.float32)
     item.CopyFrom(numpy_helper.from_array(rounded, item.name))
     return changed
 
@@ -157,7 +158,7 @@ def test_the_error_of_int8_becomes_smaller(
 
 
 def _up_to(model: Any, tensor: str) -> Any:
-    changed = type(model).FromString(model.SerializeToString())
+    changed: Any = copy.deepcopy(model)
     del changed.graph.output[:]
     changed.graph.output.append(helper.make_empty_tensor_value_info(tensor))
     return changed
