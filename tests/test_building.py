@@ -141,6 +141,11 @@ def test_what_does_not_pass_ends_with_1_and_does_not_run(
     assert run(folder, "--set", "model.gate=warn") == 0
 
 
+def test_what_ships_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["model", "build", "scene-tiny", "--source", SCENES]) == 2
+    assert "copy " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -48,6 +48,13 @@ def test_a_picture_that_cannot_be_decoded_is_left_out(
     assert indices == [0, 2]
 
 
+def test_a_camera_is_to_be_recorded_first(card: ModelCard) -> None:
+    with pytest.raises(
+        InputError, match=r"rtsp://\S*: is a camera; edgepipe record it"
+    ):
+        next(spread(card, ["rtsp://user:secret@nowhere/1"], 5))
+
+
 def test_a_recording_that_is_not_there_is_an_input_error(card: ModelCard) -> None:
     with pytest.raises(InputError, match=r"missing\.mp4"):
         next(network_inputs(card, "missing.mp4"))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.errors import InputError
 from edgepipe.models.card import ModelCard
 from edgepipe.pipeline.buffers import BufferRing
 from edgepipe.pipeline.frame import Frame, Letterbox
@@ -19,7 +20,8 @@ from edgepipe.pipeline.stage import FrameError
 from edgepipe.stages.convert import Convert
 from edgepipe.stages.decode import Decode
 from edgepipe.stages.letterbox import letterbox_for
-from edgepipe.stages.sources.open import open_source
+from edgepipe.stages.sources.open import LIVE, open_source, scheme_of
+from edgepipe.telemetry.environment import hide_credentials
 
 _NO_HURRY_NS = 1 << 62
 
@@ -110,7 +112,7 @@ def spread(
 
     Args:
         card: Of the network.
-        uris: Recordings, one or more. Of a camera the first frames are taken.
+        uris: Recordings, one or more.
         images: How many at most, in all.
         between: Begin half a step later: of a recording that is long enough these are
             other frames than without.
@@ -132,13 +134,14 @@ def spread(
 
 
 def frames_in(uri: str) -> int:
-    """How many frames a recording has, found without decoding any; 0 for a camera.
+    """How many frames a recording has, found without decoding any.
 
     Raises:
-        InputError: It cannot be read.
+        InputError: It cannot be read, or is a camera.
     """
+    if scheme_of(uri) in LIVE:
+        named = hide_credentials(uri)
+        raise InputError(f"{named}: is a camera; edgepipe record it, and take that")
     with closing(open_source(uri)) as source:
-        if source.info.live:
-            return 0
         arrivals = iter(source.next_arrival, None)
         return sum(isinstance(arrival, Arrival) for arrival in arrivals)

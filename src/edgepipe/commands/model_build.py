@@ -102,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
     from edgepipe.quantisation import int8_path
     from edgepipe.samples import spread
 
+    _require_own(args.model)
     work, card_path = open_quantisation(args)
     recipe = _recipe(args, work)
     path = args.out if args.out is not None else int8_path(work.card, card_path)
@@ -127,6 +128,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         warn(f"{passed}: has passed its gate and stays; what was built is not kept")
     return _told(built, builder, args)
+
+
+def _require_own(model: str) -> None:
+    """Leave what ships as it is: it lies among the installed packages.
+
+    Raises:
+        ConfigError: The model is one that ships.
+    """
+    from edgepipe.models import zoo
+
+    if model in zoo.names():
+        folder = zoo.card_path(model).parent
+        problem = f"{model} ships with edgepipe: copy {folder} and name the card there"
+        raise ConfigError("", "", problem)
 
 
 def _recipe(args: argparse.Namespace, work: "Quantisation") -> "Recipe":

@@ -95,9 +95,9 @@ def _with_int8_weights(model: Any) -> Any:
     changed: Any = copy.deepcopy(model)
     (node,) = (each for each in changed.graph.node if each.name == "second")
     (item,) = (i for i in changed.graph.initializer if i.name == node.input[1])
-    kernel: Any = numpy_helper.to_array(item)
-    scale: Any = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / STEPS
-    rounded: Any = (np.round(kernel / scale) * scale).astype(np.float32)
+    kernel = np.asarray(numpy_helper.to_array(item), np.float32)
+    scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / STEPS
+    rounded = np.asarray(np.round(kernel / scale) * scale, np.float32)
     item.CopyFrom(numpy_helper.from_array(rounded, item.name))
     return changed
 
