@@ -139,7 +139,7 @@ def _add_to_bias(
 def _subtract(graph: Any, middles: Mapping[str, float]) -> None:
     """Take the middle off each tensor, in a node behind the one that makes it."""
     ordered = list(_with_subtractions(graph, middles))
-    nodes = [type(node).FromString(node.SerializeToString()) for node in ordered]
+    nodes = [copy.deepcopy(node) for node in ordered]
     del graph.node[:]
     graph.node.extend(nodes)
     for name, middle in middles.items():

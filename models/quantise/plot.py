@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
-from math import log2
+from math import floor, log2, log10
 
 WIDTH, HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 40, 52
@@ -46,17 +46,25 @@ def trade_off_svg(model: str, points: Sequence[tuple[int, float]], layers: int) 
 
 
 def _grid(highest: float) -> list[str]:
-    """Horizontal lines with what they stand for."""
+    """Horizontal lines with what they stand for, at round numbers."""
     drawn: list[str] = []
-    for number in range(_GRID_LINES):
-        drop = highest * number / (_GRID_LINES - 1)
-        y = _y(drop, highest)
+    step = _round_step(highest / (_GRID_LINES - 1))
+    for number in range(int(highest / step) + 1):
+        y = _y(number * step, highest)
         drawn.append(
             f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
             ' stroke="#ddd"/>'
         )
-        drawn.append(_text(_LEFT - 8, y + 4, "end", f"{drop:.3g}"))
+        drawn.append(_text(_LEFT - 8, y + 4, "end", f"{number * step:g}"))
     return drawn
+
+
+def _round_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten, at least so much."""
+    power = 10.0 ** floor(log10(least))
+    return next(
+        factor * power for factor in (1, 2, 5, 10) if factor * power >= least * 0.999
+    )
 
 
 def _x(kept: int, layers: int) -> float:

@@ -100,7 +100,7 @@ def _sort(graph: Any) -> None:
             if ready.output[0] not in placed:
                 placed.add(ready.output[0])
                 ordered.append(ready)
-    sorted_ = [type(node).FromString(node.SerializeToString()) for node in ordered]
+    sorted_ = [copy.deepcopy(node) for node in ordered]
     del graph.node[:]
     graph.node.extend(sorted_)
 
