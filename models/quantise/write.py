@@ -55,7 +55,7 @@ def write_int8(
         weight_bits == 7,
         type_.QInt8,
         type_.QInt8,
-        _tensors_data(quantization, layers, ranges),
+        _tensors_data(layers, ranges),
         [layer.name for layer in layers],
         [],
         sorted({layer.kind for layer in layers}),
@@ -113,14 +113,14 @@ def note_origin(model: Any, facts: Mapping[str, str]) -> None:
         entry.key, entry.value = f"edgepipe.{name}", value
 
 
-def _tensors_data(
-    quantization: Any, layers: Sequence[Layer], ranges: Mapping[str, float]
-) -> Any:
+def _tensors_data(layers: Sequence[Layer], ranges: Mapping[str, float]) -> Any:
     """The ranges in the quantiser's own form."""
+    # onnxruntime 1.23, the last for Python 3.10, has these names here only.
+    calibrate: Any = import_module("onnxruntime.quantization.calibrate")
     data = {
-        name: quantization.TensorData(
+        name: calibrate.TensorData(
             lowest=np.float32(-ranges[name]), highest=np.float32(ranges[name])
         )
         for name in {layer.reads for layer in layers}
     }
-    return quantization.TensorsData(quantization.CalibrationMethod.MinMax, data)
+    return calibrate.TensorsData(calibrate.CalibrationMethod.MinMax, data)
