@@ -46,6 +46,7 @@ from edgepipe.scheduler.core import Scheduler
 from edgepipe.scheduler.job import Overflow, Resource, Step, StreamSpec
 from edgepipe.scheduler.policy import BY_NAME, Policy
 from edgepipe.telemetry.clock import MonotonicClock
+from edgepipe.telemetry.frame_log import FRAMES
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.run_statistics import RunStatistics
@@ -165,7 +166,7 @@ def cpu_us_per_frame(
     stages = [name for group in groups for name in group]
     streams_named = [plan.spec.id for plan in plans]
     clock, kept = MonotonicClock(), RunStatistics(100_000, streams_named, stages)
-    recorder = Recorder(folder / "frames.arrow", clock)
+    recorder = Recorder(folder / "frames.arrow", clock, FRAMES)
     recorder.start()
 
     def on_record(record: FrameRecord) -> None:

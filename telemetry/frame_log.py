@@ -1,11 +1,5 @@
-"""``frames.arrow``: frame records as an Arrow IPC stream, and back.
+"""``frames.arrow``: frame records as an Arrow IPC stream, and back."""
 
-A stream, not a file: it has no footer, so everything up to the last whole batch can be
-read after the writer was killed. pyarrow is loaded on first use.
-"""
-
-import importlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.errors import InputError
+from edgepipe.telemetry.arrow_stream import LogFormat, arrow, read_stream
 from edgepipe.telemetry.records import FrameRecord, Span
 
-END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""What a writer that was closed properly leaves at the end (Arrow IPC format)."""
-
-_CONTINUATION = b"\xff\xff\xff\xff"
 _ADDED: Mapping[str, object] = {
     "short_ns": 0,
     "passed_over": 0,
@@ -44,17 +35,9 @@ class FrameLog:
 
 
 @cache
-def _arrow() -> Any:
-    # pyarrow has no type information, and loading it takes about 0.2 s. Its default
-    # allocator would start a thread of its own.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    return importlib.import_module("pyarrow")
-
-
-@cache
 def schema() -> Any:
     """The pyarrow schema of the log; times are monotonic nanoseconds."""
-    pa = _arrow()
+    pa = arrow()
     return pa.schema(
         [
             ("stream", pa.string()),
@@ -82,7 +65,7 @@ def schema() -> Any:
 
 
 def _span_fields() -> list[Any]:
-    pa = _arrow()
+    pa = arrow()
     return [
         pa.field("stage", pa.string()),
         pa.field("start_ns", pa.int64()),
@@ -100,7 +83,7 @@ def encode_schema() -> bytes:
 
 def encode_batch(records: Sequence[FrameRecord]) -> bytes:
     """The bytes of one batch: they follow the schema or another batch."""
-    pa = _arrow()
+    pa = arrow()
     table = schema()
     # Column by column from flat lists: nested Python objects convert ten times slower,
     # and each conversion holds the interpreter while the pipeline waits for it.
@@ -133,7 +116,7 @@ def encode_batch(records: Sequence[FrameRecord]) -> bytes:
 
 
 def _spans(records: Sequence[FrameRecord]) -> Any:
-    pa = _arrow()
+    pa = arrow()
     ends = [0]
     for record in records:
         ends.append(ends[-1] + len(record.spans))
@@ -155,45 +138,23 @@ def _spans(records: Sequence[FrameRecord]) -> Any:
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)
 
 
+FRAMES = LogFormat("frame-log", encode_schema, encode_batch)
+"""How frame records are written."""
+
+
 def read_frames(path: Path) -> FrameLog:
     """Read a frame log, also one that was cut off at any byte or is being written.
 
     Raises:
         InputError: There is no such file, or it is no frame log.
     """
+    stream = read_stream(path, "frame log")
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    if not (data.startswith(_CONTINUATION) or _CONTINUATION.startswith(data)):
-        raise InputError(f"{path}: not a frame log (no Arrow IPC stream)")
-    batches, read_bytes = _whole_batches(data)
-    try:
-        fitted = [_fitted(batch) for batch in batches]
-        table = _arrow().Table.from_batches(fitted, schema=schema())
-    except _arrow().ArrowInvalid as error:
+        fitted = [_fitted(batch) for batch in stream.batches]
+        table = arrow().Table.from_batches(fitted, schema=schema())
+    except arrow().ArrowInvalid as error:
         raise InputError(f"{path}: not a frame log of this version") from error
-    return FrameLog(table, _ending(path, data, read_bytes))
-
-
-def _whole_batches(data: bytes) -> tuple[list[Any], int]:
-    """Every batch before the first damaged one, and how many bytes they span."""
-    pa = _arrow()
-    source = pa.BufferReader(data)
-    batches: list[Any] = []
-    good_bytes = 0
-    try:
-        reader = pa.ipc.open_stream(source)
-        good_bytes = source.tell()
-        while True:
-            batch = reader.read_next_batch()
-            batch.validate(full=True)
-            batches.append(batch)
-            good_bytes = source.tell()
-    except StopIteration:
-        return batches, source.tell()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
-        return batches, good_bytes
+    return FrameLog(table, stream.warning)
 
 
 def _fitted(batch: Any) -> Any:
@@ -202,7 +163,7 @@ def _fitted(batch: Any) -> Any:
     Raises:
         ArrowInvalid: A column is missing or has another type.
     """
-    pa = _arrow()
+    pa = arrow()
     columns: list[Any] = []
     for field in schema():
         at = batch.schema.get_field_index(field.name)
@@ -214,15 +175,6 @@ def _fitted(batch: Any) -> Any:
         else:
             columns.append(batch.column(at))
     return pa.record_batch(columns, schema=schema())
-
-
-def _ending(path: Path, data: bytes, read_bytes: int) -> str:
-    if data.endswith(END_OF_STREAM) and read_bytes == len(data):
-        return ""
-    rest = len(data) - read_bytes
-    if rest:
-        return f"{path}: cut off: the last {rest} bytes are no whole batch"
-    return f"{path}: not closed: the run was killed or is still going on"
 
 
 def _record(row: dict[str, Any]) -> FrameRecord:

@@ -1,4 +1,4 @@
-"""Writes the frame log beside the running pipeline, without ever holding it up."""
+"""Writes a log beside the running pipeline, without ever holding it up."""
 
 import contextlib
 import logging
@@ -6,17 +6,17 @@ import os
 from collections import deque
 from pathlib import Path
 from threading import Event, Thread
+from typing import Generic
 
 from edgepipe.errors import EdgepipeError
+from edgepipe.telemetry.arrow_stream import END_OF_STREAM, LogFormat, Record
 from edgepipe.telemetry.clock import Clock
-from edgepipe.telemetry.frame_log import END_OF_STREAM, encode_batch, encode_schema
-from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.run_facts import RecorderFacts
 
 log = logging.getLogger(__name__)
 
 DEFAULT_CAPACITY = 16_384
-"""Records waiting for the disk: nine minutes at 30 frames a second, some 30 MB."""
+"""Records waiting for the disk: nine minutes of 30 frames a second, some 30 MB."""
 
 _BATCH = 1024
 _FLUSH_S = 1.0
@@ -24,8 +24,8 @@ _CLOSE_S = 2.0
 _WARN_NS = 60_000_000_000
 
 
-class Recorder:
-    """Collects frame records and writes them to a file once a second.
+class Recorder(Generic[Record]):
+    """Collects records and writes them to a file once a second.
 
     ``add`` only appends to a bounded queue; a thread (``start`` to ``close``) writes
     whole batches and syncs them to the disk, so that a kill or a power cut costs the
@@ -35,7 +35,11 @@ class Recorder:
     """
 
     def __init__(
-        self, path: Path, clock: Clock, capacity: int = DEFAULT_CAPACITY
+        self,
+        path: Path,
+        clock: Clock,
+        log_format: LogFormat[Record],
+        capacity: int = DEFAULT_CAPACITY,
     ) -> None:
         """Create ``path``.
 
@@ -51,8 +55,9 @@ class Recorder:
             raise EdgepipeError(problem) from error
         self._path = path
         self._clock = clock
-        self._queue: deque[FrameRecord] = deque(maxlen=capacity)
-        self._batch: list[FrameRecord] = []
+        self._format = log_format
+        self._queue: deque[Record] = deque(maxlen=capacity)
+        self._batch: list[Record] = []
         self._encoded = b""
         self._good_bytes = 0
         self._added = self._written = self._write_failures = 0
@@ -60,7 +65,7 @@ class Recorder:
         self._stop = Event()
         self._thread: Thread | None = None
 
-    def add(self, record: FrameRecord) -> None:
+    def add(self, record: Record) -> None:
         """Take one record; for one caller at a time, about 0.1 microseconds."""
         self._queue.append(record)
         self._added += 1
@@ -68,7 +73,7 @@ class Recorder:
     def start(self) -> None:
         """Load the encoder, write the head of the log, then flush once a second."""
         self.flush()
-        self._thread = Thread(target=self._run, name="frame-log", daemon=True)
+        self._thread = Thread(target=self._run, name=self._format.name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -82,7 +87,7 @@ class Recorder:
         """
         try:
             if not self._good_bytes:
-                self._append(encode_schema())
+                self._append(self._format.head())
             while self._take_batch():
                 self._append(self._encoded)
                 self._written += len(self._batch)
@@ -100,7 +105,7 @@ class Recorder:
             n = min(len(self._queue), _BATCH)
             self._batch = [self._queue.popleft() for _ in range(n)]
             try:
-                self._encoded = encode_batch(self._batch)
+                self._encoded = self._format.batch(self._batch)
             except (ValueError, TypeError) as error:
                 # A record that no column can hold would fail for ever.
                 self._batch = []

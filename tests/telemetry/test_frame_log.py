@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgepipe.errors import InputError
+from edgepipe.telemetry.arrow_stream import END_OF_STREAM
 from edgepipe.telemetry.frame_log import (
-    END_OF_STREAM,
     encode_batch,
     encode_schema,
     read_frames,

@@ -8,7 +8,7 @@ import pytest
 
 from edgepipe.errors import EdgepipeError
 from edgepipe.telemetry.clock import ManualClock
-from edgepipe.telemetry.frame_log import read_frames
+from edgepipe.telemetry.frame_log import FRAMES, read_frames
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.run_facts import RecorderFacts
@@ -53,7 +53,7 @@ def recorded(path: Path) -> list[int]:
 def test_records_are_in_the_file_after_a_flush_and_the_log_ends_on_close(
     path: Path, make_frame: MakeFrame
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     recorder.add(make_frame(0))
     assert recorder.flush()
     assert recorded(path) == [0]
@@ -65,7 +65,7 @@ def test_records_are_in_the_file_after_a_flush_and_the_log_ends_on_close(
 
 
 def test_a_run_without_frames_leaves_an_empty_log(path: Path) -> None:
-    Recorder(path, ManualClock()).close()
+    Recorder(path, ManualClock(), FRAMES).close()
     assert recorded(path) == []
     assert read_frames(path).warning == ""
 
@@ -73,7 +73,7 @@ def test_a_run_without_frames_leaves_an_empty_log(path: Path) -> None:
 def test_a_flush_writes_everything_however_much_waits(
     path: Path, make_frame: MakeFrame
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     for sequence in range(2500):
         recorder.add(make_frame(sequence, spans=()))
     recorder.flush()
@@ -84,7 +84,7 @@ def test_a_flush_writes_everything_however_much_waits(
 def test_beyond_the_capacity_the_oldest_waiting_records_are_lost_and_counted(
     path: Path, make_frame: MakeFrame
 ) -> None:
-    recorder = Recorder(path, ManualClock(), capacity=3)
+    recorder = Recorder(path, ManualClock(), FRAMES, capacity=3)
     for sequence in range(10):
         recorder.add(make_frame(sequence))
     assert recorder.statistics() == RecorderFacts(0, 7, 0)
@@ -95,7 +95,7 @@ def test_beyond_the_capacity_the_oldest_waiting_records_are_lost_and_counted(
 def test_what_a_full_disk_refused_is_written_once_there_is_room(
     path: Path, make_frame: MakeFrame, disk: Disk
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     recorder.add(make_frame(0))
     recorder.flush()
     disk.room = 100  # part of a batch
@@ -114,7 +114,7 @@ def test_what_a_full_disk_refused_is_written_once_there_is_room(
 def test_a_disk_that_stays_full_costs_the_records_and_leaves_a_readable_log(
     path: Path, make_frame: MakeFrame, disk: Disk
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     recorder.add(make_frame(0))
     recorder.flush()
     disk.room = 100
@@ -126,7 +126,7 @@ def test_a_disk_that_stays_full_costs_the_records_and_leaves_a_readable_log(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_device_that_is_always_full_never_raises(make_frame: MakeFrame) -> None:
-    recorder = Recorder(Path("/dev/full"), ManualClock())
+    recorder = Recorder(Path("/dev/full"), ManualClock(), FRAMES)
     recorder.add(make_frame())
     assert not recorder.flush()
     assert recorder.close() == RecorderFacts(written=0, lost=1, write_failures=2)
@@ -137,7 +137,7 @@ def test_a_failing_disk_is_told_once_a_minute(
 ) -> None:
     caplog.set_level(logging.WARNING)
     clock = ManualClock()
-    recorder = Recorder(path, clock)
+    recorder = Recorder(path, clock, FRAMES)
     disk.room = 0
     recorder.add(make_frame())
     for _ in range(90):
@@ -152,7 +152,7 @@ def test_a_failing_disk_is_told_once_a_minute(
 def test_a_record_that_no_column_can_hold_is_lost_alone_with_its_batch(
     path: Path, make_frame: MakeFrame, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     recorder.add(make_frame(0, variant="\ud800"))
     recorder.flush()
     recorder.add(make_frame(1))
@@ -164,7 +164,7 @@ def test_a_record_that_no_column_can_hold_is_lost_alone_with_its_batch(
 def test_records_that_come_after_the_end_are_lost_and_counted(
     path: Path, make_frame: MakeFrame
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     recorder.close()
     recorder.add(make_frame())
     assert recorder.close() == RecorderFacts(written=0, lost=1, write_failures=0)
@@ -173,7 +173,7 @@ def test_records_that_come_after_the_end_are_lost_and_counted(
 def test_a_started_recorder_has_written_the_head_and_flushes_on_close(
     path: Path, make_frame: MakeFrame
 ) -> None:
-    recorder = Recorder(path, ManualClock())
+    recorder = Recorder(path, ManualClock(), FRAMES)
     recorder.start()
     assert recorded(path) == []
     recorder.add(make_frame())
@@ -183,9 +183,9 @@ def test_a_started_recorder_has_written_the_head_and_flushes_on_close(
 
 def test_a_place_that_cannot_be_written_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(EdgepipeError, match=r"none/frames\.arrow: cannot be writ"):
-        Recorder(tmp_path / "none" / "frames.arrow", ManualClock())
+        Recorder(tmp_path / "none" / "frames.arrow", ManualClock(), FRAMES)
 
 
 def test_a_recorder_for_nothing_is_refused(path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1, got 0"):
-        Recorder(path, ManualClock(), capacity=0)
+        Recorder(path, ManualClock(), FRAMES, capacity=0)

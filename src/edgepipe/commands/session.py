@@ -21,7 +21,7 @@ from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline.process import Housekeeping
 from edgepipe.telemetry.clock import MonotonicClock
 from edgepipe.telemetry.environment import collect_environment, hide_credentials
-from edgepipe.telemetry.frame_log import read_frames
+from edgepipe.telemetry.frame_log import FRAMES, read_frames
 from edgepipe.telemetry.process import ProcessSampler
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord
@@ -139,7 +139,7 @@ class _Keeper:
             [stream.id for stream in config.all_streams],
             stage_names(config),
         )
-        self.recorder = Recorder(folder.frames, self.clock)
+        self.recorder = Recorder(folder.frames, self.clock, FRAMES)
 
     def add(self, record: FrameRecord) -> None:
         """Called by the runtime, under its lock."""

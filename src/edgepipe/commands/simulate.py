@@ -210,12 +210,13 @@ def _write(
     from edgepipe.errors import EdgepipeError
     from edgepipe.telemetry.clock import MonotonicClock
     from edgepipe.telemetry.environment import collect_environment
+    from edgepipe.telemetry.frame_log import FRAMES
     from edgepipe.telemetry.recorder import Recorder
 
     try:
         folder.write_summary(document)
         folder.write_environment(collect_environment(sys.argv, {}))
-        recorder = Recorder(folder.frames, MonotonicClock())
+        recorder = Recorder(folder.frames, MonotonicClock(), FRAMES)
     except EdgepipeError as error:
         logging.getLogger("edgepipe").error("%s", error)
         return False
