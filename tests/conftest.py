@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from .colour_model import ColourModel
+from .telemetry.boards import Boards
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +37,9 @@ def foreign_models(cases: Path) -> Path:
 def colour_model() -> ColourModel:
     """Writes a classifier that can be checked by eye."""
     return ColourModel()
+
+
+@pytest.fixture(scope="session")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> Boards:
+    """Ten machines as trees of files: ``boards("nano-jp4").tree()``."""
+    return Boards(tmp_path_factory.mktemp("boards"))
