@@ -1,4 +1,4 @@
-"""``edgepipe doctor SOURCE``: what a source is, and what edgepipe will do about it."""
+"""``edgepipe doctor``: what a source is, or what this machine is, and what follows."""
 
 import argparse
 import sys
@@ -18,10 +18,14 @@ DEFAULT_LIVE_S = 10.0
 def add_to(verbs: Any) -> None:
     """Add the verb to the command line."""
     parser: argparse.ArgumentParser = verbs.add_parser(
-        "doctor", help="say what a source is; exit 1 when frames are lost or unusable"
+        "doctor",
+        help="examine a source, or this machine; exit 1 when something is broken",
     )
     parser.add_argument(
-        "source", nargs="?", help="a file, a folder, mcap:, bag:, rtsp: and so on"
+        "source",
+        nargs="?",
+        help="a file, a folder, mcap:, bag:, rtsp: and so on; without one the machine "
+        "is examined, and nothing is changed",
     )
     parser.add_argument(
         "--seconds",
@@ -31,20 +35,22 @@ def add_to(verbs: Any) -> None:
         f"{DEFAULT_LIVE_S:g} s of a camera)",
     )
     parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="of the machine: exit 1 when a bench on it could not be trusted",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print everything as JSON on stdout"
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine one source; return the exit code: 1 when there is trouble."""
+    """Examine the source or the machine; return the exit code: 1 for trouble."""
     if args.source is None:
-        print(
-            "edgepipe: doctor needs a source: checking the machine is not in this"
-            " version",
-            file=sys.stderr,
-        )
-        return 2
+        return _machine(args)
+    if args.strict:
+        raise ConfigError("--strict", "", "it is about the machine: name no source")
     if args.seconds is not None and not 0 < args.seconds < 1e9:
         problem = f"expected a number of seconds above 0, got {args.seconds:g}"
         raise ConfigError("--seconds", "", problem)
@@ -64,6 +70,14 @@ def run(args: argparse.Namespace) -> int:
     if args.signals.received is not None:
         return 128 + int(args.signals.received)
     return int(any(each.is_trouble for each in said))
+
+
+def _machine(args: argparse.Namespace) -> int:
+    from edgepipe.commands.doctor_machine import examine_and_tell
+
+    if args.seconds is not None:
+        raise ConfigError("--seconds", "", "it is about a source: name one")
+    return examine_and_tell(as_json=args.json, strict=args.strict)
 
 
 def _examine(args: argparse.Namespace) -> "Examination":

@@ -1,0 +1,1 @@
+"""The machine that edgepipe runs on: what it is, and whether it is fit to measure."""

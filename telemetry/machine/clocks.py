@@ -1,0 +1,184 @@
+"""Whether the clocks stay what they are while a run is measured."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from edgepipe.telemetry.machine.finding import Area, Finding, Level, not_known
+from edgepipe.telemetry.machine.power_mode import (
+    PowerMode,
+    examine_power_mode,
+    is_undone_by_systemd,
+)
+from edgepipe.telemetry.machine.probe import Measured
+from edgepipe.telemetry.sensors.reading import Kind
+from edgepipe.telemetry.sensors.tree import Tree
+
+MAY_CHANGE = "clocks may change under the run: latencies of two runs do not compare"
+DROP_IN = "RemainAfterExit=yes in a drop-in of nvpmodel.service (docs/device.md)"
+
+_found = partial(Finding, Area.CLOCKS)
+_unknown = partial(not_known, Area.CLOCKS)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockRange:
+    """Within what one clock may move, in hertz; None where nobody tells."""
+
+    name: str
+    floor_hz: float | None
+    ceiling_hz: float | None
+    most_hz: float | None
+    """What the hardware can do."""
+
+    @property
+    def is_pinned(self) -> bool | None:
+        """Whether there is nowhere to go; None: not known."""
+        if self.floor_hz is None or self.ceiling_hz is None:
+            return None
+        return self.floor_hz >= self.ceiling_hz > 0
+
+    @property
+    def is_held_down(self) -> bool:
+        """Whether the ceiling is lower than the hardware's."""
+        if self.ceiling_hz is None or self.most_hz is None:
+            return False
+        return 0 < self.ceiling_hz < self.most_hz
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What decides about the clocks of this machine."""
+
+    ranges: tuple[ClockRange, ...]
+    governors: tuple[str, ...]
+    """Of the processors, each name once; empty: none is shown."""
+    boost: bool | None
+    """Whether a processor may go beyond what it can hold for ever; None: not shown."""
+    mode: PowerMode | None
+    """None: no such thing on this machine."""
+    mode_comes_back: bool | None
+    """Whether a change of systemd's target undoes pinned clocks."""
+
+
+def examine_clocks(tree: Tree, measured: Measured) -> Clocks:
+    """Read what there is; ranges come from the sensors."""
+    policies = "sys/devices/system/cpu/cpufreq/policy[0-9]*/scaling_governor"
+    names = (
+        tree.text(path.relative_to(tree.root).as_posix())
+        for path in tree.glob(policies)
+    )
+    return Clocks(
+        _ranges(measured),
+        tuple(sorted({name for name in names if name})),
+        _boost(tree),
+        examine_power_mode(tree),
+        is_undone_by_systemd(tree),
+    )
+
+
+def _ranges(measured: Measured) -> tuple[ClockRange, ...]:
+    floors = {r.channel.name: r for r in measured.of(Kind.CLOCK_FLOOR)}
+    ceilings = {r.channel.name: r for r in measured.of(Kind.CLOCK_CEILING)}
+    return tuple(
+        ClockRange(
+            name,
+            floors[name].value if name in floors else None,
+            ceilings[name].value if name in ceilings else None,
+            (ceilings.get(name) or floors[name]).channel.limits.get("max"),
+        )
+        for name in dict.fromkeys([*floors, *ceilings])
+    )
+
+
+def _boost(tree: Tree) -> bool | None:
+    off = tree.number("sys/devices/system/cpu/intel_pstate/no_turbo").value
+    if off is not None:
+        return off == 0
+    on = tree.number("sys/devices/system/cpu/cpufreq/boost").value
+    return None if on is None else on > 0
+
+
+def judge_clocks(facts: Clocks) -> Iterator[Finding]:
+    """What the clocks mean for a run."""
+    if facts.mode is not None:
+        yield _mode(facts.mode)
+    if facts.governors:
+        yield _found("governor", Level.OK, ", ".join(facts.governors))
+    yield _pinned(facts)
+    held = [each for each in facts.ranges if each.is_held_down]
+    if held:
+        yield _found(
+            "caps",
+            Level.NOTE,
+            "held below what they can: "
+            + ", ".join(
+                f"{r.name} {hz(r.ceiling_hz)} of {hz(r.most_hz)}" for r in held
+            ),
+            "figures stand for this setting only",
+            "sudo nvpmodel -m <id> chooses another power mode" if facts.mode else "",
+        )
+    if facts.boost:
+        yield _found(
+            "boost",
+            Level.NOTE,
+            "on",
+            "how fast a processor is depends on its heat and on how many work",
+            "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo, or"
+            " echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
+        )
+    if facts.mode_comes_back:
+        yield _found(
+            "nvpmodel",
+            Level.NOTE,
+            "its service runs again when systemd changes its target",
+            "pinned clocks are lost then, in the middle of a run",
+            DROP_IN,
+        )
+
+
+def _mode(mode: PowerMode) -> Finding:
+    if mode.number is None:
+        return _unknown("power mode", mode.reason)
+    name = mode.name or "a name that /etc/nvpmodel.conf lacks"
+    text = f"{name} ({mode.number})"
+    if mode.is_default is None:
+        return _found("power mode", Level.OK, text)
+    if mode.is_default:
+        return _found("power mode", Level.OK, f"{text}, the default")
+    return _found("power mode", Level.OK, f"{text}; the default is {mode.default}")
+
+
+def _pinned(facts: Clocks) -> Finding:
+    known = [each for each in facts.ranges if each.is_pinned is not None]
+    if not known:
+        why = "the kernel shows no range of any clock"
+        return _unknown("pinned", why, "a change of clocks would not be noticed")
+    loose = [each for each in known if not each.is_pinned]
+    if not loose:
+        return _found("pinned", Level.OK, f"yes: {_list(known)}")
+    text = f"no: {_list(loose)}"
+    if facts.governors == ("performance",) and all(
+        each.name.startswith("cpu") for each in loose
+    ):
+        return _found("pinned", Level.NOTE, f"{text}, governor performance")
+    remedy = (
+        "sudo jetson_clocks"
+        if facts.mode is not None
+        else "sudo cpupower frequency-set -g performance"
+    )
+    return _found("pinned", Level.WARNING, text, MAY_CHANGE, remedy)
+
+
+def _list(ranges: Sequence[ClockRange]) -> str:
+    spans: dict[str, list[str]] = {}
+    for each in ranges:
+        low, high = hz(each.floor_hz), hz(each.ceiling_hz)
+        span = high if low == high else f"{low} to {high}"
+        spans.setdefault(span, []).append(each.name)
+    return "; ".join(f"{' '.join(names)} {span}" for span, names in spans.items())
+
+
+def hz(value: float | None) -> str:
+    """A clock for people: ``918 MHz``."""
+    return "?" if value is None else f"{value / 1e6:.5g} MHz"

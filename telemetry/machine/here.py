@@ -1,0 +1,62 @@
+"""The machine that this process runs on."""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgepipe.telemetry.machine.examine import (
+    Looks,
+    Machine,
+    examine_machine,
+    findings,
+)
+from edgepipe.telemetry.machine.identity import running_architecture
+from edgepipe.telemetry.machine.timing import smallest_step_ns
+from edgepipe.telemetry.machine.verdict import fitness
+from edgepipe.telemetry.sensors.nvml import find_nvml, other_gpu_users
+from edgepipe.telemetry.sensors.rapl import find_rapl
+from edgepipe.telemetry.sensors.sensor import Sensor
+from edgepipe.telemetry.sensors.tree import Tree
+
+PAUSE_S = 0.5
+"""Between two looks at what others do: 50 ticks of most kernels."""
+
+
+def examine_here(runs: Path, pause_s: float = PAUSE_S) -> Machine:
+    """Examine this machine; takes a little longer than ``pause_s``.
+
+    Args:
+        runs: Where run folders go.
+        pause_s: How long to watch what others do.
+    """
+    with _sensors(Tree(), time.monotonic_ns) as sensors:
+        looks = Looks(
+            sensors=sensors,
+            pause=lambda: time.sleep(pause_s),
+            runs=runs,
+            step_ns=smallest_step_ns(),
+            architecture=running_architecture(),
+            gpu=other_gpu_users(),
+        )
+        return examine_machine(Tree(), looks)
+
+
+@contextmanager
+def _sensors(
+    tree: Tree, now_ns: Callable[[], int]
+) -> Generator[list[Sensor], None, None]:
+    sensors = [*find_rapl(tree, now_ns), *find_nvml(now_ns)]
+    try:
+        yield sensors
+    finally:
+        for each in sensors:
+            each.close()
+
+
+def preflight(runs: Path) -> list[str]:
+    """Why a bench on this machine would not be trusted now; empty: nothing found.
+
+    Takes about half a second, in which it watches what others do.
+    """
+    return [*fitness(findings(examine_here(runs))).reasons]

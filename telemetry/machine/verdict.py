@@ -1,0 +1,36 @@
+"""Whether figures that are measured on a machine, here and now, may be trusted."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edgepipe.telemetry.machine.finding import BENCH_AREAS, Finding
+
+
+class Fitness(NamedTuple):
+    """The answer for benches."""
+
+    reasons: tuple[str, ...]
+    """What speaks against it, one line each; empty: nothing does."""
+    unknown: tuple[str, ...]
+    """What matters for it and could not be found out."""
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether nothing that was found speaks against it."""
+        return not self.reasons
+
+
+def fitness(found: Sequence[Finding]) -> Fitness:
+    """Judge what was found; what is not known speaks neither for nor against."""
+    return Fitness(
+        tuple(
+            f"{each.area.value}, {each.subject}: {each.found}"
+            for each in found
+            if each.speaks_against_a_bench
+        ),
+        tuple(
+            f"{each.area.value} ({each.subject})"
+            for each in found
+            if not each.known and each.area in BENCH_AREAS
+        ),
+    )
