@@ -138,6 +138,9 @@ class RunFacts:
     """The newest of it, oldest first."""
     irregularities: Sequence[str] = ()
     """What was found wrong with the books while it ran, one line each."""
+    preflight: Sequence[str] = ()
+    """Why figures of this machine are not to be trusted, as asked for before the run;
+    one line each."""
 
     @property
     def duration_ns(self) -> int:

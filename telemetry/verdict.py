@@ -51,6 +51,8 @@ def _of_the_run(facts: RunFacts) -> Iterator[str]:
         yield "the ledger does not balance: some frame has no fate, or more than one"
     for found in facts.irregularities:
         yield f"while it ran: {found}"
+    for found in facts.preflight:
+        yield f"before it ran, the machine was not fit for a bench: {found}"
     if not facts.streams:
         yield "no stream was run"
 

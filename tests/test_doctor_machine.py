@@ -10,6 +10,7 @@ import pytest
 
 from edgepipe.cli import main
 from edgepipe.commands.doctor_machine import exit_code
+from edgepipe.commands.session import Request
 from edgepipe.telemetry.machine.finding import Area, Finding, Level
 from edgepipe.telemetry.machine.verdict import fitness
 
@@ -70,6 +71,28 @@ def test_exit_codes(
     fit = fitness(found)
     assert exit_code(found, fit, strict=False) == usual
     assert exit_code(found, fit, strict=True) == strict
+
+
+def test_a_strict_bench_takes_the_reasons_into_its_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Request] = []
+
+    def preflight(runs: Path) -> list[str]:
+        assert runs == Path("elsewhere")
+        return ["heat, throttling: now: gpu-throttle-alert 1 of 1"]
+
+    def run_session(request: Request) -> int:
+        asked.append(request)
+        return 0
+
+    monkeypatch.setattr("edgepipe.telemetry.machine.here.preflight", preflight)
+    monkeypatch.setattr("edgepipe.commands.session.run_session", run_session)
+    words = ["bench", "synthetic", "--set", "telemetry.dir=elsewhere"]
+    assert main(words) == main([*words, "--strict"]) == 0
+    assert [len(request.preflight) for request in asked] == [0, 1]
+    said = capsys.readouterr().err
+    assert said == f"edgepipe: not fit for a bench: {asked[1].preflight[0]}\n"
 
 
 def test_options_of_the_other_kind_are_mistakes(

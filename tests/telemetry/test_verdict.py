@@ -47,6 +47,10 @@ def test_missed_deadlines_make_no_run_invalid(
             {"irregularities": ["the ledger does not balance"]},
             "while it ran: the ledger does not balance",
         ),
+        (
+            {"preflight": ["clocks, pinned: no: gpu 306 MHz to 1020 MHz"]},
+            "not fit for a bench: clocks, pinned: no",
+        ),
     ],
 )
 def test_a_run_is_invalid_for_one_plain_reason(

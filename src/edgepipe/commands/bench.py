@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgepipe.commands.arguments import (
@@ -32,6 +33,12 @@ def add_to(verbs: Any) -> None:
         "(default: the configuration's run.duration, else 20s)",
     )
     parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="examine the machine first, as doctor --strict does: what speaks against "
+        "a bench on it makes the verdict INVALID",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON on stdout"
     )
     parser.set_defaults(run=run)
@@ -45,8 +52,27 @@ def run(args: argparse.Namespace) -> int:
     run = loaded.config.run
     warm_up_ns = DEFAULT_WARM_UP_NS if run.warm_up_ns is None else run.warm_up_ns
     duration_ns = run.duration_ns or DEFAULT_DURATION_NS
-    request = Request("bench", loaded, warm_up_ns, duration_ns, args.json, args.signals)
-    return run_session(request)
+    return run_session(
+        Request(
+            "bench",
+            loaded,
+            warm_up_ns,
+            duration_ns,
+            args.json,
+            args.signals,
+            preflight=_preflight(loaded) if args.strict else (),
+        )
+    )
+
+
+def _preflight(loaded: "LoadedConfig") -> list[str]:
+    """What speaks against a bench here and now; said before it begins."""
+    from edgepipe.telemetry.machine.here import preflight
+
+    found = preflight(Path(loaded.config.telemetry.dir))
+    for reason in found:
+        print(f"edgepipe: not fit for a bench: {reason}", file=sys.stderr)
+    return found
 
 
 def _load(args: argparse.Namespace) -> "LoadedConfig":

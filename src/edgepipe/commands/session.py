@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -59,6 +59,8 @@ class Request:
     """Length of the measured part; None until the sources end."""
     as_json: bool
     signals: Signals
+    preflight: Sequence[str] = ()
+    """Why figures of this machine are not to be trusted, found out before."""
 
 
 def run_session(request: Request) -> int:
@@ -357,6 +359,7 @@ def _facts(
         moves_left_out=sum(runtime.rung_changes.values()) - len(moves),
         source_events=runtime.source_events,
         source_history=history,
+        preflight=request.preflight,
     )
 
 
