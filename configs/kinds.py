@@ -242,6 +242,28 @@ def duration(*, zero: bool = False) -> Kind:
     return Kind(wanted, read, schema, units.format_duration)
 
 
+def frequency(low_hz: float, high_hz: float) -> Kind:
+    """A frequency with its unit, in hertz once read."""
+
+    def read(value: object) -> float:
+        if not isinstance(value, str):
+            raise UnfitError
+        try:
+            hz = units.frequency_hz(value)
+        except units.UnitError as error:
+            raise UnfitError(str(error)) from error
+        if not low_hz <= hz <= high_hz:
+            raise UnfitError
+        return float(hz)
+
+    def write(value: float) -> str:
+        return f"{value:.15g}Hz"
+
+    wanted = f"a frequency from {low_hz:g}Hz to {high_hz:g}Hz"
+    part = rf"[0-9]+(\.[0-9]+)? ?({'|'.join(units.FREQUENCY.units)})"
+    return Kind(wanted, read, {"type": "string", "pattern": f"^{part}$"}, write)
+
+
 def processors() -> Kind:
     """Numbers of processors as Linux writes them: ``0-3,6``; a tuple once read."""
     pattern = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"

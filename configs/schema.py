@@ -28,6 +28,7 @@ from edgepipe.configs.kinds import (
 )
 from edgepipe.configs.section import MAY_BE_NULL, Section
 from edgepipe.configs.sink_schema import SinkConfig
+from edgepipe.configs.telemetry_schema import TelemetryConfig
 from edgepipe.scheduler.job import Contract
 from edgepipe.scheduler.policy import BY_NAME
 
@@ -475,21 +476,6 @@ class SchedulerConfig(Section):
     )
     max_in_flight: Annotated[int, whole(1, 1000)] = Field(
         default=8, description="Most frames of one stream between source and sinks."
-    )
-
-
-class TelemetryConfig(Section):
-    """What is kept of a run."""
-
-    dir: Annotated[str, file_path()] = Field(
-        default="runs",
-        description="Folder in which every run makes its own folder; a relative path"
-        " is relative to the directory in which edgepipe was started.",
-    )
-    samples: Annotated[int, whole(100, 10_000_000)] = Field(
-        default=131_072,
-        description="Samples kept of each measured time, the newest; 8 bytes each,"
-        " three times for a stream and twice for a stage.",
     )
 
 

@@ -112,14 +112,15 @@ def _as_json(channel: Channel) -> dict[str, Any]:
 
 
 def _from_json(entry: Mapping[str, Any]) -> Channel:
-    known = {key: value for key, value in entry.items() if key != "unit"}
-    scope = known["scope"]
+    scope = entry["scope"]
     return Channel(
-        **known
-        | {
-            "kind": Kind(known["kind"]),
-            "scope": None if scope is None else Scope(scope),
-        }
+        kind=Kind(entry["kind"]),
+        name=entry["name"],
+        source=entry["source"],
+        scope=None if scope is None else Scope(scope),
+        tau_s=entry["tau_s"],
+        step=entry["step"],
+        limits=entry["limits"],
     )
 
 
@@ -130,9 +131,10 @@ def read_device(path: Path) -> DeviceLog:
         InputError: There is no such file, or it is no device log.
     """
     stream = read_stream(path, "device log")
-    metadata = (stream.schema.metadata if stream.schema is not None else None) or {}
+    schema = stream.schema
+    metadata: dict[bytes, bytes] = (schema is not None and schema.metadata) or {}
     try:
-        if stream.schema is not None and metadata.get(b"format") != FORMAT.encode():
+        if schema is not None and metadata.get(b"format") != FORMAT.encode():
             raise ValueError(f"not {FORMAT}")
         listed = json.loads(metadata.get(b"channels", b"[]"))
         channels = [_from_json(each) for each in listed]
