@@ -11,7 +11,7 @@ from typing import Generic
 from edgepipe.errors import EdgepipeError
 from edgepipe.telemetry.arrow_stream import END_OF_STREAM, LogFormat, Record
 from edgepipe.telemetry.clock import Clock
-from edgepipe.telemetry.run_facts import RecorderFacts
+from edgepipe.telemetry.records import RecorderFacts
 
 log = logging.getLogger(__name__)
 

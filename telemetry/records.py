@@ -91,3 +91,14 @@ class SourceRecord:
     """One line for people; empty when there is nothing to say."""
     input_hash: str | None
     """sha256 of the file's bytes, or None when the source is not one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderFacts:
+    """What became of the frame records on their way to the disk."""
+
+    written: int
+    lost: int
+    """Records that the log has not: the disk could not keep up or was full."""
+    write_failures: int
+    """Attempts to write that failed; the records were tried again."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from edgepipe.telemetry.records import SourceRecord
+from edgepipe.telemetry.device_facts import DeviceFacts
+from edgepipe.telemetry.records import RecorderFacts, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +75,6 @@ class StreamFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class RecorderFacts:
-    """What became of the frame records on their way to the disk."""
-
-    written: int
-    lost: int
-    """Records that the log has not: the disk could not keep up or was full."""
-    write_failures: int
-    """Attempts to write that failed; the records were tried again."""
-
-
-@dataclass(frozen=True, slots=True)
 class RunFacts:
     """Everything that a summary needs and the frame records do not say."""
 
@@ -136,6 +126,9 @@ class RunFacts:
     """What befell the sources: how often, by stream and kind."""
     source_history: Sequence[EventFacts] = ()
     """The newest of it, oldest first."""
+    device: DeviceFacts = field(default_factory=DeviceFacts)
+    power_required: bool = False
+    """Whether a run without a power figure is worth nothing."""
     irregularities: Sequence[str] = ()
     """What was found wrong with the books while it ran, one line each."""
     preflight: Sequence[str] = ()

@@ -45,6 +45,11 @@ class RunFolder:
         return self.path / "frames.arrow"
 
     @property
+    def device(self) -> Path:
+        """Where the device log goes."""
+        return self.path / "device.arrow"
+
+    @property
     def report(self) -> Path:
         """Where the report lies once it is written."""
         return self.path / "report.html"

@@ -65,6 +65,19 @@ class LatencyParts:
         self.other_ns += left_ns
 
 
+class ThrottleSplit:
+    """Frames that left while the device was throttled, apart from all others."""
+
+    def __init__(self, latency_before: Samples, capacity: int) -> None:
+        """``latency_before``: of all frames so far, none of which was throttled."""
+        self.fates: Counter[str] = Counter()
+        """Of throttled frames only."""
+        self.latency = Samples(capacity)
+        """Of throttled frames that were delivered, ns."""
+        self.clear_latency = latency_before.copy()
+        """Of the others, ns."""
+
+
 class StreamStatistics:
     """What became of one stream's frames."""
 
@@ -85,6 +98,8 @@ class StreamStatistics:
         self.truncated = 0
         self.parts = LatencyParts()
         self.last_done_ns: int | None = None
+        self.split: ThrottleSplit | None = None
+        """None while no frame met a throttled device."""
         self.newest_capture_ns: int | None = None
         """Capture time of the newest frame that was delivered."""
 
@@ -92,6 +107,19 @@ class StreamStatistics:
     def delivered(self) -> int:
         """Measured frames whose result reached the sinks."""
         return self.fates["completed"] + self.fates["late"]
+
+    def add_condition(self, record: FrameRecord, fate: str, throttled: bool) -> None:
+        """Count one measured frame by the state of the device when it left."""
+        split = self.split
+        if split is None:
+            if not throttled:
+                return
+            split = self.split = ThrottleSplit(self.latency, self.latency.capacity)
+        if throttled:
+            split.fates[fate] += 1
+        if record.delivered:
+            kept = split.latency if throttled else split.clear_latency
+            kept.append(record.latency_ns)
 
     def add_delivered(self, record: FrameRecord) -> None:
         """Take one measured frame whose result reached the sinks."""
@@ -160,8 +188,11 @@ class RunStatistics:
             found = self._streams[name] = StreamStatistics(self._capacity)
         return found
 
-    def add(self, record: FrameRecord) -> None:
-        """Count one frame that has left the pipeline."""
+    def add(self, record: FrameRecord, *, throttled: bool = False) -> None:
+        """Count one frame that has left the pipeline.
+
+        ``throttled``: whether something held the device's clocks down when it left.
+        """
         stream = self.stream(record.stream)
         fate = f"{record.fate}:{record.reason}" if record.reason else record.fate
         if record.warm_up:
@@ -169,6 +200,7 @@ class RunStatistics:
             if record.delivered:
                 self.warm_up_latency.append(record.latency_ns)
             return
+        stream.add_condition(record, fate, throttled)
         stream.fates[fate] += 1
         stream.truncated += record.truncated
         if record.variant:

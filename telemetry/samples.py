@@ -32,9 +32,22 @@ class Samples:
         self._values[total % self._capacity] = value
         self._total = total + 1
 
+    def copy(self) -> "Samples":
+        """Another store with the same samples and the same bound."""
+        other = Samples(1)
+        other._capacity = self._capacity
+        other._values = self._values[:]
+        other._total = self._total
+        return other
+
     def __len__(self) -> int:
         """How many samples are kept."""
         return min(self._total, self._capacity)
+
+    @property
+    def capacity(self) -> int:
+        """How many it keeps."""
+        return self._capacity
 
     @property
     def total(self) -> int:

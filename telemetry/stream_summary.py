@@ -9,7 +9,7 @@ import numpy as np
 
 from edgepipe.telemetry import stats
 from edgepipe.telemetry.environment import hide_credentials
-from edgepipe.telemetry.milliseconds import distribution_to_ms, to_ms
+from edgepipe.telemetry.milliseconds import distribution_ms, distribution_to_ms, to_ms
 from edgepipe.telemetry.records import SourceRecord
 from edgepipe.telemetry.run_facts import RunFacts, StreamFacts
 from edgepipe.telemetry.run_statistics import LatencyParts, StreamStatistics
@@ -52,6 +52,7 @@ def stream_summary(
         "truncated": measured.truncated,
         "variants": dict(measured.variants),
         "ladder": _ladder(measured.on_time, ledger.values, captured),
+        **_by_throttle(measured),
         "source": {**_source(source), "events": _events(ledger.stream, facts)},
     }
 
@@ -84,6 +85,31 @@ def _ladder(
             for name, value in values.items()
         },
         "reason": "" if captured else "no frame was captured",
+    }
+
+
+def _by_throttle(measured: StreamStatistics) -> dict[str, Any]:
+    """Frames that met a throttled device apart from the others; nothing if none did."""
+    split = measured.split
+    if split is None:
+        return {}
+    clear = measured.fates - split.fates
+    return {
+        "by_throttle": {
+            "throttled": _condition(split.fates, split.latency),
+            "clear": _condition(clear, split.clear_latency),
+        }
+    }
+
+
+def _condition(fates: Counter[str], latency: Samples) -> dict[str, Any]:
+    frames, on_time = fates.total(), fates["completed"]
+    return {
+        "frames": frames,
+        "missed": frames - on_time,
+        "miss_ratio": (frames - on_time) / frames if frames else None,
+        "latency_ms": distribution_ms(latency, _NOTHING_DELIVERED),
+        "reason": "" if frames else "no frame",
     }
 
 

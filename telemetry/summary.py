@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from edgepipe.telemetry.device_summary import device_summary
 from edgepipe.telemetry.milliseconds import distribution_ms
 from edgepipe.telemetry.nulls import missing, present
 from edgepipe.telemetry.records import SourceRecord
@@ -22,7 +23,6 @@ SCHEMA = "edgepipe.summary/1"
 MOST_EVENTS = 200
 """Of what befell the sources, the newest so many are listed."""
 
-_NO_SENSOR = "not measured: this version reads no power or temperature sensor"
 _NO_BLOCKING = "not measured: blocking by less critical work is not told apart yet"
 
 
@@ -56,7 +56,9 @@ def build_summary(facts: RunFacts, statistics: RunStatistics) -> dict[str, Any]:
         "sinks": {name: {"failures": n} for name, n in facts.sink_failures.items()},
         "engine": _given(facts.engine, "no stage infers"),
         "model": _given(facts.model, "no stage infers"),
-        "device": _device(),
+        "device": device_summary(
+            facts.device, statistics.delivered, facts.measured_from_ns
+        ),
         "process": dict(facts.process),
         "ledger": {"balanced": facts.balanced},
         "frame_log": {
@@ -169,17 +171,3 @@ def _given(facts: Mapping[str, Any] | None, otherwise: str) -> dict[str, Any]:
         return missing(otherwise)
     unknown = None in facts.values()
     return {"reason": "not stated", **facts} if unknown else dict(facts)
-
-
-def _device() -> dict[str, Any]:
-    def unmeasured(*names: str) -> dict[str, Any]:
-        return dict.fromkeys(("value", *names)) | {"reason": _NO_SENSOR}
-
-    return {
-        "power": unmeasured("scope", "sensor", "rate_hz"),
-        "energy_j": unmeasured("gross", "net", "idle_w"),
-        "joules_per_frame": unmeasured("gross", "net", "error_pct"),
-        "clocks": unmeasured(),
-        "temperature": unmeasured(),
-        "throttle": unmeasured("events"),
-    }

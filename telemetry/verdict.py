@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from edgepipe.telemetry.energy_meter import LEAST_COVERAGE
 from edgepipe.telemetry.run_facts import RunFacts, StreamFacts
 from edgepipe.telemetry.run_statistics import RunStatistics, StreamStatistics
 from edgepipe.telemetry.stats import PERCENTILES, samples_needed
@@ -23,6 +24,7 @@ def invalid_because(facts: RunFacts, statistics: RunStatistics) -> list[str]:
         # Only a bench claims anything about what it did not see.
         *(_too_little(facts, statistics) if facts.command == "bench" else ()),
         *_of_the_run(facts),
+        *_of_the_power(facts),
         *_of_the_sources(facts),
         *(
             line
@@ -55,6 +57,20 @@ def _of_the_run(facts: RunFacts) -> Iterator[str]:
         yield f"before it ran, the machine was not fit for a bench: {found}"
     if not facts.streams:
         yield "no stream was run"
+
+
+def _of_the_power(facts: RunFacts) -> Iterator[str]:
+    """What is wrong with the power figure, where one was asked for."""
+    if not facts.power_required:
+        return
+    powers = facts.device.powers
+    if not powers:
+        yield f"telemetry.sensors.require_power: {facts.device.no_power}"
+    elif powers[0].run.mean_w is None:
+        yield f"telemetry.sensors.require_power: {powers[0].run.reason}"
+    elif powers[0].run.coverage < LEAST_COVERAGE:
+        share = f"{powers[0].run.coverage:.0%}".replace("%", " %")
+        yield f"telemetry.sensors.require_power: only {share} of the time was measured"
 
 
 def _of_the_sources(facts: RunFacts) -> Iterator[str]:

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from edgepipe.telemetry.records import FrameRecord, SourceRecord, Span
-from edgepipe.telemetry.run_facts import RecorderFacts, RunFacts, StreamFacts
+from edgepipe.telemetry.records import (
+    FrameRecord,
+    RecorderFacts,
+    SourceRecord,
+    Span,
+)
+from edgepipe.telemetry.run_facts import RunFacts, StreamFacts
 from edgepipe.telemetry.run_statistics import RunStatistics
 
 MS = 1_000_000

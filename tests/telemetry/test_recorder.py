@@ -10,8 +10,7 @@ from edgepipe.errors import EdgepipeError
 from edgepipe.telemetry.clock import ManualClock
 from edgepipe.telemetry.frame_log import FRAMES, read_frames
 from edgepipe.telemetry.recorder import Recorder
-from edgepipe.telemetry.records import FrameRecord
-from edgepipe.telemetry.run_facts import RecorderFacts
+from edgepipe.telemetry.records import FrameRecord, RecorderFacts
 
 MakeFrame = Callable[..., FrameRecord]
 

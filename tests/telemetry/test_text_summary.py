@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from edgepipe.telemetry.figures import LABELS, figure, percent, printable, reasons
-from edgepipe.telemetry.records import FrameRecord
-from edgepipe.telemetry.run_facts import RecorderFacts, RunFacts, StreamFacts
+from edgepipe.telemetry.records import FrameRecord, RecorderFacts
+from edgepipe.telemetry.run_facts import RunFacts, StreamFacts
 from edgepipe.telemetry.run_statistics import RunStatistics
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.text_summary import render_text

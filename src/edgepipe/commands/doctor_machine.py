@@ -23,7 +23,7 @@ def examine_and_tell(*, as_json: bool, strict: bool) -> int:
     1 when a run would fail here; with ``strict`` also when a bench could not be
     trusted. Nothing is changed.
     """
-    from edgepipe.configs.schema import TelemetryConfig
+    from edgepipe.configs.telemetry_schema import TelemetryConfig
     from edgepipe.telemetry.machine.examine import findings
     from edgepipe.telemetry.machine.here import examine_here
     from edgepipe.telemetry.machine.text import render_machine

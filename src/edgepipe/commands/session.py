@@ -16,7 +16,8 @@ from edgepipe.commands.progress import Progress
 from edgepipe.commands.signals import Signals
 from edgepipe.configs.effective import dump_yaml
 from edgepipe.configs.load import LoadedConfig
-from edgepipe.configs.schema import Config, PromisesConfig, TelemetryConfig
+from edgepipe.configs.schema import Config, PromisesConfig
+from edgepipe.configs.telemetry_schema import TelemetryConfig
 from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline.process import Housekeeping
 from edgepipe.telemetry.clock import MonotonicClock
@@ -24,13 +25,12 @@ from edgepipe.telemetry.environment import collect_environment, hide_credentials
 from edgepipe.telemetry.frame_log import FRAMES, read_frames
 from edgepipe.telemetry.process import ProcessSampler
 from edgepipe.telemetry.recorder import Recorder
-from edgepipe.telemetry.records import FrameRecord
+from edgepipe.telemetry.records import FrameRecord, RecorderFacts
 from edgepipe.telemetry.report import render_report
 from edgepipe.telemetry.run_facts import (
     DepthFacts,
     EventFacts,
     MoveFacts,
-    RecorderFacts,
     RunFacts,
     StreamFacts,
 )
