@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edgepipe.telemetry.device_text import device_lines
 from edgepipe.telemetry.figures import LABELS, figure, percent, printable, reasons
 
 Summary = Mapping[str, Any]
@@ -172,9 +173,8 @@ def _notes(summary: Summary) -> Iterator[str]:
             yield from _wrapped(_short(name), words)
     for warning in summary["warnings"]:
         yield from _wrapped("warning", warning)
-    power = summary["device"]["power"]
-    shown = f"{power['value']:.1f} W" if power["value"] is not None else power["reason"]
-    yield from _wrapped("power", shown)
+    for head, words in device_lines(summary):
+        yield from _wrapped(head.ljust(_NAME), words)
 
 
 def _verdict(summary: Summary) -> Iterator[str]:

@@ -1,0 +1,92 @@
+"""What a summary says about the device, as short lines for a terminal."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgepipe.telemetry.figures import figure, percent
+
+Summary = Mapping[str, Any]
+
+MOST_ZONES = 3
+"""Of the temperatures, the highest so many are shown."""
+
+
+def device_lines(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Heads and words: power, energy by frame, clocks, heat, throttling."""
+    device = summary["device"]
+    yield "power", _power(device["power"], device["joules_per_frame"])
+    for scope, other in device["other_scopes"].items():
+        yield "", f"{scope}: {_figures(other['power'], other['joules_per_frame'])}"
+    for caution in device["power"].get("cautions", ()):
+        yield "", f"caution: {caution}"
+    yield from _levels(device)
+    yield from _throttle(summary)
+
+
+def _power(power: Summary, cost: Summary) -> str:
+    if power["value"] is None:
+        return str(power["reason"])
+    return f"{_figures(power, cost)}; {power['rule']}"
+
+
+def _figures(power: Summary, cost: Summary) -> str:
+    """``12.3 W (module_input), 0.412 J a frame +- 0.8 %, 0.21 J above idle``."""
+    if power["value"] is None:
+        return str(power["reason"])
+    words = [f"{figure(power['value'])} W ({power['scope']})"]
+    if cost["gross"] is not None:
+        error = cost["error_pct"]
+        known = "" if error is None else f" +- {figure(error)} %"
+        words.append(f"{figure(cost['gross'])} J a frame{known}")
+    if cost["net"] is not None:
+        words.append(f"{figure(cost['net'])} J of it above idle")
+    return ", ".join(words)
+
+
+def _levels(device: Summary) -> Iterator[tuple[str, str]]:
+    clocks = device["clocks"]["value"] or {}
+    if clocks:
+        words = (
+            f"{name} {each['min_mhz']:.0f} to {each['max_mhz']:.0f}"
+            for name, each in clocks.items()
+        )
+        yield "clocks (MHz)", ", ".join(words)
+    zones = device["temperature"]["value"] or {}
+    if zones:
+        hottest = sorted(zones.items(), key=lambda zone: -zone[1]["max_c"])[:MOST_ZONES]
+        words = (f"{name} at most {each['max_c']:.1f}" for name, each in hottest)
+        yield "heat (C)", ", ".join(words)
+
+
+def _throttle(summary: Summary) -> Iterator[tuple[str, str]]:
+    events = summary["device"]["throttle"]["events"]
+    if events is None:
+        return
+    bad = {cause: each for cause, each in events.items() if each["takes_performance"]}
+    if not bad:
+        yield "throttling", "none was seen" + _blind_spots(summary)
+        return
+    words = (
+        f"{cause} {each['seconds']:.1f} s ({each['events']} x)"
+        for cause, each in bad.items()
+    )
+    yield "throttling", ", ".join(words)
+    for name, stream in summary["streams"].items():
+        if split := stream.get("by_throttle"):
+            yield "", f"{name}: {_split(split)}"
+
+
+def _blind_spots(summary: Summary) -> str:
+    """That something cannot be seen here, so that none seen is not taken for none."""
+    blind = summary["device"]["throttle"]["not_observable"]
+    return f"; not observable here: {'; '.join(blind)}" if blind else ""
+
+
+def _split(split: Summary) -> str:
+    throttled, clear = split["throttled"], split["clear"]
+    return (
+        f"{throttled['frames']} frames met it, {percent(throttled['miss_ratio'])} of"
+        f" them missed (p50 {figure(throttled['latency_ms']['p50'])} ms); of the other"
+        f" {clear['frames']} {percent(clear['miss_ratio'])}"
+        f" (p50 {figure(clear['latency_ms']['p50'])} ms)"
+    )
