@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import NoReturn, cast
@@ -13,6 +14,7 @@ from typing import NoReturn, cast
 from edgepipe.commands.output import silence_stdout
 from edgepipe.commands.signals import Signals
 from edgepipe.errors import ConfigErrors, EdgepipeError, InUseError
+from edgepipe.telemetry.folding_handler import FoldingHandler
 
 VERBS = ("run", "bench", "record", "replay", "doctor", "simulate", "model", "config")
 """Each is a module of ``edgepipe.commands`` with ``add_to(subparsers)``."""
@@ -36,9 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that lacks a letter of a stream's id is no reason to stop.
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        logging.basicConfig(
-            level=logging.WARNING, format="edgepipe: %(message)s", stream=sys.stderr
-        )
+        _log_to_stderr()
         words = sys.argv[1:] if argv is None else argv
         wrong = SERVICE_USAGE if "--service" in words else USAGE
         args = _parser(wrong).parse_args(words)
@@ -67,8 +67,18 @@ def _call(args: argparse.Namespace, wrong: int) -> int:
             print(f"edgepipe: {error.strerror}", file=sys.stderr)
             silence_stdout()
             return wrong
-        logging.getLogger("edgepipe").exception("this is a bug in edgepipe")
+        logging.getLogger("edgepipe").critical(
+            "this is a bug in edgepipe", exc_info=True
+        )
         return CRASHED
+
+
+def _log_to_stderr() -> None:
+    """What repeats is folded: a service's journal must not grow with every frame."""
+    folding = FoldingHandler(logging.StreamHandler(sys.stderr), time.monotonic_ns)
+    logging.basicConfig(
+        level=logging.WARNING, format="edgepipe: %(message)s", handlers=[folding]
+    )
 
 
 def _limit_numeric_libraries() -> None:
