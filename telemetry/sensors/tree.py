@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 _MOST_BYTES = 4096
-_GONE = frozenset({errno.ENODEV, errno.ENOENT, errno.ENXIO, errno.ESTALE, errno.EBADF})
+GONE = frozenset({errno.ENODEV, errno.ENOENT, errno.ENXIO, errno.ESTALE, errno.EBADF})
+"""Errors of a file whose device is not there any more."""
 
 
 class Handle(Protocol):
@@ -42,7 +43,7 @@ class KeptFile:
             # From 0 each time: the kernel evaluates the attribute anew.
             return os.pread(self._fd, _MOST_BYTES, 0)
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 self.close()
             raise
 

@@ -1,6 +1,6 @@
 """Ten machines as their kernels show them: trees of small files, and how reads fail.
 
-The data are in ``boards/``: one file for each machine, folder by folder, in which a
+The data are in ``board_data/``: one file for each machine, folder by folder, in which a
 text stands for a file with a newline at its end, ``link`` for a symbolic link, ``mode``
 for who may read, and ``errno`` for a file that can be opened and not read. ``like``
 names the machine that it differs from. ``expected.json`` has what must be read.
@@ -19,7 +19,7 @@ from typing import Any
 
 from edgepipe.telemetry.sensors.tree import KeptFile, Tree
 
-_DATA = Path(__file__).parent / "boards"
+_DATA = Path(__file__).parent / "board_data"
 NAMES = sorted(p.stem for p in _DATA.glob("*.json") if p.stem != "expected")
 EXPECTED: Mapping[str, Any] = json.loads((_DATA / "expected.json").read_text())
 """For each machine: ``rails_w``, ``total_rail``, ``total_w``, ``temps_mc``, ``oc``,
