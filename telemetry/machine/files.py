@@ -21,7 +21,7 @@ def whole(tree: Tree, path: str) -> str:
     try:
         with (tree.root / path).open("rb") as file:
             return file.read(MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
+    except (OSError, ValueError):  # the latter for a zero in the path
         return ""
 
 

@@ -42,7 +42,7 @@ def _memberships(tree: Tree, wanted: str) -> Iterator[tuple[str, str]]:
     """Controller's folder and this process's group of it."""
     for line in (tree.text("proc/self/cgroup") or "").splitlines():
         parts = line.split(":", 2)
-        if len(parts) != 3:
+        if len(parts) != 3 or "\0" in line:
             continue
         _, controllers, path = parts
         if not controllers or wanted in controllers.split(","):

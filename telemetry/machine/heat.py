@@ -156,6 +156,7 @@ def _turned_up(each: Cooling) -> str:
 
 def _events(events: Sequence[Events]) -> Finding:
     rising = [each for each in events if each.now]
+    watched = all(each.now is not None for each in events)
     counted = ", ".join(
         f"{each.name} {each.since_start:.0f}" for each in events if each.since_start
     )
@@ -171,7 +172,7 @@ def _events(events: Sequence[Events]) -> Finding:
     return _found(
         "events",
         Level.NOTE,
-        f"since the start {counted}, none of it now",
+        f"since the start {counted}{', none of it now' if watched else ''}",
         "it has been throttled before: a run counts anew what happens in it",
     )
 

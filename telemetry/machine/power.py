@@ -114,12 +114,11 @@ def _unreadable(supplies: Sequence[Supply], *, alone: bool) -> Finding:
     reasons = "; ".join(dict.fromkeys(each.reason for each in supplies))
     costs = f"power is not measured: {NO_POWER}" if alone else "it is left out"
     rapl = any("rapl" in each.source.lower() for each in supplies)
+    refused = rapl and "permission" in reasons
     return _found(
         "unreadable",
         Level.WARNING,
         f"{names}: {reasons}",
         costs,
-        "sudo chmod -R a+r /sys/class/powercap/intel-rapl:0/ (docs/device.md)"
-        if rapl and "permission" in reasons
-        else "",
+        "a rule that lasts: docs/device.md" if refused else "",
     )

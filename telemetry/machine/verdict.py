@@ -1,6 +1,7 @@
 """Whether figures that are measured on a machine, here and now, may be trusted."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from edgepipe.telemetry.machine.finding import BENCH_AREAS, Finding
@@ -12,7 +13,7 @@ class Fitness(NamedTuple):
     reasons: tuple[str, ...]
     """What speaks against it, one line each; empty: nothing does."""
     unknown: tuple[str, ...]
-    """What matters for it and could not be found out."""
+    """What matters for it and could not be found out, by area."""
 
     @property
     def is_fit(self) -> bool:
@@ -21,7 +22,8 @@ class Fitness(NamedTuple):
 
 
 def fitness(found: Sequence[Finding]) -> Fitness:
-    """Judge what was found; what is not known speaks neither for nor against."""
+    """Judge findings, sorted by area; the unknown speaks neither for nor against."""
+    unknown = (each for each in found if not each.known and each.area in BENCH_AREAS)
     return Fitness(
         tuple(
             f"{each.area.value}, {each.subject}: {each.found}"
@@ -29,8 +31,7 @@ def fitness(found: Sequence[Finding]) -> Fitness:
             if each.speaks_against_a_bench
         ),
         tuple(
-            f"{each.area.value} ({each.subject})"
-            for each in found
-            if not each.known and each.area in BENCH_AREAS
+            f"{area.value} ({', '.join(each.subject for each in those)})"
+            for area, those in groupby(unknown, lambda each: each.area)
         ),
     )

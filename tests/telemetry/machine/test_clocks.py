@@ -1,0 +1,164 @@
+from dataclasses import replace
+
+import pytest
+
+from edgepipe.telemetry.machine.clocks import (
+    ClockRange,
+    Clocks,
+    examine_clocks,
+    judge_clocks,
+)
+from edgepipe.telemetry.machine.finding import Level
+from edgepipe.telemetry.machine.power_mode import (
+    PowerMode,
+    examine_power_mode,
+    is_undone_by_systemd,
+)
+from edgepipe.telemetry.machine.probe import Measured
+from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading
+from tests.telemetry.boards import Boards
+
+from .conftest import MakeTree, OneOf
+
+LOOSE = ClockRange("cpu0", 729.6e6, 1728e6, 1728e6)
+GPU = ClockRange("gpu", 306e6, 1020e6, 1020e6)
+MAXN = PowerMode(2, "MAXN_SUPER", "25W", is_default=False, fan="quiet")
+ORIN = Clocks((LOOSE, GPU), ("schedutil",), None, MAXN, mode_comes_back=None)
+MODEL = "< POWER_MODEL ID=1 NAME=25W >"
+UNIT = "etc/systemd/system/nvpmodel.service"
+
+
+def pinned(each: ClockRange) -> ClockRange:
+    return replace(each, floor_hz=each.ceiling_hz)
+
+
+def test_clocks_that_may_move_speak_against_a_bench(one_of: OneOf) -> None:
+    found = one_of(judge_clocks(ORIN), "pinned")
+    assert found.speaks_against_a_bench
+    assert found.found == "no: cpu0 729.6 MHz to 1728 MHz; gpu 306 MHz to 1020 MHz"
+    assert "latencies of two runs do not compare" in found.costs
+    assert found.remedy == "sudo jetson_clocks"
+    elsewhere = one_of(judge_clocks(replace(ORIN, mode=None)), "pinned")
+    assert "cpupower" in elsewhere.remedy
+
+
+def test_pinned_clocks_are_fine_and_named_together(one_of: OneOf) -> None:
+    both = tuple(pinned(replace(LOOSE, name=name)) for name in ("cpu0", "cpu4"))
+    found = one_of(judge_clocks(replace(ORIN, ranges=both)), "pinned")
+    assert (found.level, found.found) == (Level.OK, "yes: cpu0 cpu4 1728 MHz")
+
+
+def test_one_loose_clock_is_enough(one_of: OneOf) -> None:
+    facts = replace(ORIN, ranges=(pinned(LOOSE), GPU))
+    found = one_of(judge_clocks(facts), "pinned")
+    assert (found.level, "cpu0" in found.found) == (Level.WARNING, False)
+
+
+def test_the_performance_governor_is_next_to_pinned(one_of: OneOf) -> None:
+    fast = replace(ORIN, ranges=(LOOSE,), governors=("performance",), mode=None)
+    assert one_of(judge_clocks(fast), "pinned").level is Level.NOTE
+    with_gpu = replace(fast, ranges=(LOOSE, GPU))
+    assert one_of(judge_clocks(with_gpu), "pinned").level is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [(), (ClockRange("cpu0", None, 1e9, None),), (replace(LOOSE, ceiling_hz=None),)],
+)
+def test_clocks_that_are_not_shown_are_not_known(
+    ranges: tuple[ClockRange, ...], one_of: OneOf
+) -> None:
+    found = one_of(judge_clocks(replace(ORIN, ranges=ranges)), "pinned")
+    assert (found.known, found.level) == (False, Level.NOTE)
+
+
+def test_ceilings_below_the_hardware_s_are_told(one_of: OneOf) -> None:
+    capped = replace(ORIN, ranges=(replace(GPU, ceiling_hz=612e6), LOOSE))
+    found = one_of(judge_clocks(capped), "caps")
+    assert found.found == "held below what they can: gpu 612 MHz of 1020 MHz"
+
+
+def test_ranges_come_from_the_sensors_and_the_rest_from_files(
+    make_tree: MakeTree,
+) -> None:
+    cpu = "sys/devices/system/cpu"
+    tree = make_tree(
+        {
+            f"{cpu}/cpufreq/policy0/scaling_governor": "powersave",
+            f"{cpu}/cpufreq/policy1/scaling_governor": "powersave",
+            f"{cpu}/intel_pstate/no_turbo": "0",
+        }
+    )
+    floor = Channel(Kind.CLOCK_FLOOR, "cpu0", "cpufreq", limits={"max": 3.8e9})
+    top = Channel(Kind.CLOCK_CEILING, "cpu0", "cpufreq", limits={"max": 3.8e9})
+    lone = Channel(Kind.CLOCK_FLOOR, "gpu", "devfreq")
+    measured = Measured(
+        [Reading(floor, 8e8, 0), Reading(top, 3.8e9, 0), Reading(lone, None, 0, "gone")]
+    )
+    facts = examine_clocks(tree, measured)
+    assert facts == Clocks(
+        (
+            ClockRange("cpu0", 8e8, 3.8e9, 3.8e9),
+            ClockRange("gpu", None, None, None),
+        ),
+        ("powersave",),
+        boost=True,
+        mode=None,
+        mode_comes_back=None,
+    )
+    assert {each.subject for each in judge_clocks(facts)} == {
+        "governor",
+        "pinned",
+        "boost",
+    }
+
+
+def test_boost_is_found_in_either_place(make_tree: MakeTree) -> None:
+    tree = make_tree({"sys/devices/system/cpu/cpufreq/boost": "0"})
+    assert examine_clocks(tree, Measured()).boost is False
+
+
+def test_a_board_s_mode_has_its_name_and_the_default_s(
+    boards: Boards, one_of: OneOf
+) -> None:
+    mode = examine_power_mode(boards("orin-nano-super-jp6").tree())
+    assert mode == MAXN
+    told = one_of(judge_clocks(replace(ORIN, mode=mode)), "power mode")
+    assert told.found == "MAXN_SUPER (2); the default is 25W"
+
+
+@pytest.mark.parametrize(
+    ("status", "conf", "said"),
+    [
+        ("pmode:0001", f"{MODEL}\n< PM_CONFIG DEFAULT=1 >", "25W (1), the default"),
+        ("pmode:0007", MODEL, "a name that /etc/nvpmodel.conf lacks (7)"),
+        ("garbage", "", "not known: /var/lib/nvpmodel/status does not say"),
+    ],
+)
+def test_modes_are_told_as_far_as_they_are_known(
+    status: str, conf: str, said: str, make_tree: MakeTree, one_of: OneOf
+) -> None:
+    tree = make_tree({"var/lib/nvpmodel/status": status, "etc/nvpmodel.conf": conf})
+    facts = replace(ORIN, mode=examine_power_mode(tree))
+    assert one_of(judge_clocks(facts), "power mode").found == said
+
+
+def test_a_machine_without_modes_is_told_nothing_of_them(make_tree: MakeTree) -> None:
+    assert examine_power_mode(make_tree({})) is None
+
+
+def test_the_service_that_undoes_pinned_clocks_is_found(
+    make_tree: MakeTree, one_of: OneOf
+) -> None:
+    tree = make_tree({UNIT: "[Service]\nType=oneshot\nExecStart=/usr/sbin/nvpmodel"})
+    assert is_undone_by_systemd(tree) is True
+    facts = replace(ORIN, mode_comes_back=True)
+    assert "RemainAfterExit=yes" in one_of(judge_clocks(facts), "nvpmodel").remedy
+    make_tree({f"{UNIT}.d/keep.conf": "[Service]\nRemainAfterExit=yes"})
+    assert is_undone_by_systemd(tree) is False
+    make_tree({f"{UNIT}.d/last.conf": "[Service]\nRemainAfterExit = no"})
+    assert is_undone_by_systemd(tree) is True
+
+
+def test_no_such_service_no_such_trap(make_tree: MakeTree) -> None:
+    assert is_undone_by_systemd(make_tree({})) is None
