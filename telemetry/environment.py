@@ -55,7 +55,7 @@ def collect_environment(
         "os": _os_facts(root),
         "cpu": _cpu_facts(root),
         "memory_mb": _memory(root),
-        "machine": _machine(root),
+        "machine": machine_facts(root),
         "libraries": {
             name: installed
             for name in LIBRARIES
@@ -214,8 +214,12 @@ def _memory(root: Path) -> dict[str, Any]:
     return present(int(total[1]) / 1024) if total else missing("no /proc/meminfo")
 
 
-def _machine(root: Path) -> dict[str, Any]:
-    """Board or product name and signs of a virtual machine or container."""
+def machine_facts(root: Path) -> dict[str, Any]:
+    """Board or product name and signs of a virtual machine or container.
+
+    ``{product: {value, reason}, virtual_machine_hint, container_hint}``; a hint is
+    ``none`` or what gives it away.
+    """
     board = _read(root / "proc/device-tree/model").rstrip("\0")
     product = board or _read(root / "sys/class/dmi/id/product_name")
     info = _read(root / "proc/cpuinfo")

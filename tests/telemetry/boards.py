@@ -60,6 +60,17 @@ def renumbered(files: Files, numbers: Mapping[int, int]) -> Files:
     }
 
 
+def hwmon(number: int, name: str, place: str = "", /, **files: object) -> Files:
+    """One hwmon device: ``hwmon(3, "ina3221", "i2c-1/1-0040", in1_input=5000)``."""
+    folder = f"sys/class/hwmon/hwmon{number}"
+    link: Files = {}
+    if place:
+        folder = f"sys/devices/{place}/hwmon/hwmon{number}"
+        link[f"sys/class/hwmon/hwmon{number}"] = {"link": f"../../../{folder}"}
+    texts: Files = {f"{folder}/{file}": str(value) for file, value in files.items()}
+    return {f"{folder}/name": name, **texts, **link}
+
+
 class Machine:
     """Files below a folder, and what reads of them give.
 
