@@ -12,7 +12,11 @@ from edgepipe.telemetry.sensors.tree import Tree
 _RELEASE = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
 _JETPACK = {32: "4", 34: "5", 35: "5", 36: "6", 38: "7", 39: "7"}
 """The major version of JetPack by that of L4T."""
-_JETPACK_MINOR: Mapping[tuple[int, ...], str] = {(38, 2): "7.0", (38, 4): "7.1", (39, 2): "7.2"}
+_JETPACK_MINOR: Mapping[tuple[int, ...], str] = {
+    (38, 2): "7.0",
+    (38, 4): "7.1",
+    (39, 2): "7.2",
+}
 _SUPER = (36, 4, 3)
 """From here on to the end of R36.4 it is JetPack 6.2."""
 

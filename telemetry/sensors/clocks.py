@@ -1,5 +1,6 @@
 """Clocks of processors, GPUs and memory, and the load of a Jetson's GPU."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,8 @@ _MANY_POLICIES = 16
 """With more, CPU clocks are read once a second: some cost an interrupt each."""
 _GPU_NODES = frozenset({"gpu", "ga10b", "gv11b", "gp10b", "gm20b"})
 _NAMES = {"gpu-gpc-0": "gpu", "bwmgr": "emc"}
+_COUNTS_CYCLES = re.compile("tegra|cppc_cpufreq")
+"""Drivers whose ``cpuinfo_cur_freq`` is measured and not what they asked for."""
 _GATED = "gated: the part is switched off (0 Hz)"
 _GPU_FOLDERS = ("sys/devices/gpu.0", "sys/devices/platform/gpu.0")
 """Links to a Jetson's GPU, for kernels that show no devfreq device of it."""
@@ -118,7 +121,8 @@ def _cpu(tree: Tree, policy: Policy, names: Names) -> Iterator[Gauge]:
 def _measured(tree: Tree, policy: Policy, names: Names) -> Iterator[Gauge]:
     """What the hardware counts, where the kernel has it and this user may read it."""
     path = policy.folder / "cpuinfo_cur_freq"
-    if tree.number(path).value is None:
+    driver = tree.text(policy.folder / "scaling_driver") or ""
+    if not _COUNTS_CYCLES.match(driver) or tree.number(path).value is None:
         return
     kind = Kind.CLOCK_MEASURED
     name = names.unique(kind, policy.name)
