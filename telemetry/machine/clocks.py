@@ -11,8 +11,10 @@ from edgepipe.telemetry.machine.power_mode import (
     is_undone_by_systemd,
 )
 from edgepipe.telemetry.machine.probe import Measured
-from edgepipe.telemetry.sensors.reading import Kind
+from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.tree import Tree
+from edgepipe.telemetry.throttle_facts import family
+from edgepipe.telemetry.throttle_rules import SAME
 
 MAY_CHANGE = "clocks may change under the run: latencies of two runs do not compare"
 DROP_IN = "RemainAfterExit=yes in a drop-in of nvpmodel.service (docs/device.md)"
@@ -36,14 +38,14 @@ class ClockRange:
         """Whether there is nowhere to go; None: not known."""
         if self.floor_hz is None or self.ceiling_hz is None:
             return None
-        return self.floor_hz >= self.ceiling_hz > 0
+        return self.floor_hz >= SAME * self.ceiling_hz > 0
 
     @property
     def is_held_down(self) -> bool:
         """Whether the ceiling is lower than the hardware's."""
         if self.ceiling_hz is None or self.most_hz is None:
             return False
-        return 0 < self.ceiling_hz < self.most_hz
+        return 0 < self.ceiling_hz < SAME * self.most_hz
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,27 @@ def examine_clocks(tree: Tree, measured: Measured) -> Clocks:
 
 
 def _ranges(measured: Measured) -> tuple[ClockRange, ...]:
+    """Of processors and GPUs; other clocks follow them."""
     floors = {r.channel.name: r for r in measured.of(Kind.CLOCK_FLOOR)}
     ceilings = {r.channel.name: r for r in measured.of(Kind.CLOCK_CEILING)}
     return tuple(
         ClockRange(
             name,
-            floors[name].value if name in floors else None,
-            ceilings[name].value if name in ceilings else None,
+            _bound(floors.get(name), "min"),
+            _bound(ceilings.get(name), "max"),
             (ceilings.get(name) or floors[name]).channel.limits.get("max"),
         )
         for name in dict.fromkeys([*floors, *ceilings])
+        if family(name)
     )
+
+
+def _bound(reading: Reading | None, end: str) -> float | None:
+    """What is set, else the hardware's own end; None when it cannot be read."""
+    if reading is None:
+        return None
+    unset = reading.value is None and reading.reason.endswith("is set")
+    return reading.channel.limits.get(end) if unset else reading.value
 
 
 def _boost(tree: Tree) -> bool | None:

@@ -1,7 +1,7 @@
 """Everything that is found out about a machine, in one call; nothing is changed."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepipe.telemetry.machine.activity import (
@@ -39,9 +39,9 @@ from edgepipe.telemetry.machine.software import (
 )
 from edgepipe.telemetry.machine.storage import Storage, examine_storage, judge_storage
 from edgepipe.telemetry.machine.timing import Timing, examine_timing, judge_timing
+from edgepipe.telemetry.sensors.equipment import Equipment
 from edgepipe.telemetry.sensors.nvml import GpuUsers
-from edgepipe.telemetry.sensors.sensor import Sensor
-from edgepipe.telemetry.sensors.totals import Total
+from edgepipe.telemetry.sensors.reading import Reading
 from edgepipe.telemetry.sensors.tree import Tree
 
 
@@ -66,8 +66,8 @@ class Looks:
     """What is measured beside the files; everything may be left out.
 
     Args:
-        sensors: Read once, or twice with ``pause``; they stay the caller's to close.
-        totals: Which of their channels cover the whole machine.
+        equipment: Its sensors are read once, or twice with ``pause``, and stay the
+            caller's to close.
         pause: Lets a moment pass between two looks at the counters; None: one look,
             and nothing is known of what others do.
         runs: Where run folders go.
@@ -76,8 +76,7 @@ class Looks:
         gpu: Who uses it.
     """
 
-    sensors: Sequence[Sensor] = ()
-    totals: Sequence[Total] = ()
+    equipment: Equipment = field(default_factory=Equipment)
     pause: Callable[[], None] | None = None
     runs: Path | None = None
     step_ns: int | None = None
@@ -91,15 +90,24 @@ def examine_machine(tree: Tree, looks: Looks | None = None) -> Machine:
     Nothing is changed, no command is run, and root is not needed.
     """
     looks = looks or Looks()
-    before = take_snapshot(tree)
-    first, hung = look(looks.sensors)
+    before, sensors = take_snapshot(tree), looks.equipment.sensors
+    first, hung = look(sensors)
     if looks.pause is None:
-        return _machine(tree, looks, Measured(first, (), looks.totals, hung), None)
+        return _machine(tree, looks, _measured(looks, first, (), hung), None)
     looks.pause()
-    answering = [each for each in looks.sensors if each.name not in hung]
-    second, hung_later = look(answering)
-    measured = Measured(second, first, looks.totals, (*hung, *hung_later))
+    second, hung_later = look([each for each in sensors if each.name not in hung])
+    measured = _measured(looks, second, first, (*hung, *hung_later))
     return _machine(tree, looks, measured, _activity(tree, before))
+
+
+def _measured(
+    looks: Looks,
+    readings: Sequence[Reading],
+    before: Sequence[Reading],
+    hung: Sequence[str],
+) -> Measured:
+    equipment = looks.equipment
+    return Measured(readings, before, equipment.totals, equipment.no_power, hung)
 
 
 def _activity(tree: Tree, before: Snapshot | None) -> Activity | None:

@@ -6,11 +6,20 @@ from functools import partial
 
 from edgepipe.telemetry.machine.finding import Area, Finding, Level, not_known
 from edgepipe.telemetry.machine.probe import Measured
-from edgepipe.telemetry.sensors.reading import Kind, Reading
+from edgepipe.telemetry.sensors.reading import Kind, Quality, Reading
+from edgepipe.telemetry.throttle_blind import blind_causes
+from edgepipe.telemetry.throttle_cause import Cause
+from edgepipe.telemetry.throttle_facts import Facts
+from edgepipe.telemetry.throttle_rules import findings as causes_of
 
 NEAR_C = 5.0
 """So close to where it is throttled a zone is called hot."""
-FAN = "fan"
+_BY_HARDWARE = (
+    Cause.THERMAL,
+    Cause.UNDER_VOLTAGE,
+    Cause.POWER_CAP,
+    Cause.OVER_CURRENT,
+)
 
 _found = partial(Finding, Area.HEAT)
 _unknown = partial(not_known, Area.HEAT)
@@ -29,22 +38,13 @@ class Zone:
 
 
 @dataclass(frozen=True, slots=True)
-class Cooling:
-    """One thing that cools, and how far it is turned up."""
+class Throttled:
+    """Something that holds a clock down now."""
 
-    name: str
-    state: float
-    most: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """One counter of throttling events."""
-
-    name: str
-    since_start: float
-    now: float | None
-    """More of them since a moment ago; None: nobody looked twice."""
+    cause: str
+    part: str
+    readings: str
+    """What it was told by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +52,36 @@ class Heat:
     """What the sensors say; only what could be read."""
 
     zones: tuple[Zone, ...]
-    cooling: tuple[Cooling, ...]
-    events: tuple[Events, ...]
+    throttled: tuple[Throttled, ...]
+    unseen: tuple[str, ...]
+    """Causes of throttling that nothing on this machine would show."""
+    events: tuple[tuple[str, float], ...]
+    """Counters of throttling events, since the machine was started."""
     fans: tuple[tuple[str, float], ...]
-    """Share of full speed, or whatever share the fan's channel tells."""
+    """Name and share of full speed."""
     fan_mode: str | None
 
 
 def examine_heat(measured: Measured, fan_mode: str | None) -> Heat:
-    """Sort what was measured."""
-    before = {
-        r.channel.name: r.value
-        for r in measured.before
-        if r.channel.kind is Kind.EVENTS
-    }
+    """Sort what was measured; a counter that rises between two looks is now."""
+    facts = Facts()
+    facts.take(measured.before)
+    facts.take(measured.readings)
+    now_ns = max((each.at_ns for each in measured.readings), default=0)
+    blind = blind_causes(facts)
     return Heat(
         zones=tuple(
             Zone(r.channel.name, value, *map(r.channel.limits.get, _TRIPS))
             for r, value in _known(measured.of(Kind.TEMPERATURE))
         ),
-        cooling=tuple(
-            Cooling(r.channel.name, value, r.channel.limits.get("max"))
-            for r, value in _known(measured.of(Kind.COOLING))
+        throttled=tuple(
+            Throttled(found.cause.value, found.part, found.text)
+            for found in causes_of(facts, now_ns).values()
+            if found.cause.throttles and found.sure
         ),
+        unseen=tuple(cause.value for cause in _BY_HARDWARE if cause in blind),
         events=tuple(
-            Events(r.channel.name, value, _since(value, before.get(r.channel.name)))
-            for r, value in _known(measured.of(Kind.EVENTS))
+            (r.channel.name, value) for r, value in _known(measured.of(Kind.EVENTS))
         ),
         fans=tuple(
             (r.channel.name, value) for r, value in _known(measured.of(Kind.FAN))
@@ -91,24 +95,16 @@ _TRIPS = ("passive", "critical")
 
 def _known(readings: Sequence[Reading]) -> Iterator[tuple[Reading, float]]:
     for reading in readings:
-        if reading.value is not None:
+        if reading.value is not None and reading.quality is Quality.GOOD:
             yield reading, reading.value
-
-
-def _since(now: float, before: float | None) -> float | None:
-    return None if before is None else max(0.0, now - before)
 
 
 def judge_heat(facts: Heat) -> Iterator[Finding]:
     """What the heat means for a run."""
     yield _temperature(facts.zones)
-    if facts.cooling:
-        yield _throttled(facts.cooling)
-    if any(each.since_start for each in facts.events):
+    yield _throttling(facts)
+    if any(count for _, count in facts.events):
         yield _events(facts.events)
-    elif facts.events:
-        names = " ".join(each.name for each in facts.events)
-        yield _found("events", Level.OK, f"none since the start ({names})")
     yield from _fan(facts)
 
 
@@ -133,53 +129,48 @@ def _temperature(zones: Sequence[Zone]) -> Finding:
     )
 
 
-_UNSEEN = "throttling by heat would not be noticed"
+_UNSEEN = "figures of a hot machine would not be told from those of a cool one"
 
 
-def _throttled(cooling: Sequence[Cooling]) -> Finding:
-    active = [c for c in cooling if c.state > 0 and FAN not in c.name]
-    if not active:
-        return _found("throttling", Level.OK, "no cooling device holds a clock down")
-    return _found(
-        "throttling",
-        Level.WARNING,
-        "now: " + ", ".join(_turned_up(each) for each in active),
-        "clocks are held down by heat: stages take longer than they could",
-        "let it cool down, or better its cooling",
-    )
-
-
-def _turned_up(each: Cooling) -> str:
-    most = "" if each.most is None else f" of {each.most:g}"
-    return f"{each.name} {each.state:g}{most}"
-
-
-def _events(events: Sequence[Events]) -> Finding:
-    rising = [each for each in events if each.now]
-    watched = all(each.now is not None for each in events)
-    counted = ", ".join(
-        f"{each.name} {each.since_start:.0f}" for each in events if each.since_start
-    )
-    if rising:
-        names = " ".join(each.name for each in rising)
+def _throttling(facts: Heat) -> Finding:
+    if facts.throttled:
         return _found(
-            "events",
+            "throttling",
             Level.WARNING,
-            f"{names} rises now; since the start {counted}",
-            "the hardware cuts clocks for moments that no clock reading shows",
-            "a stronger supply, a smaller power mode, or better cooling",
+            "now: "
+            + "; ".join(
+                f"{each.part} {_words(each.cause)} ({each.readings})"
+                for each in facts.throttled
+            ),
+            "clocks are held down: stages take longer than they could",
+            "let it cool down, better its cooling or supply, or choose a smaller"
+            " power mode",
         )
+    unseen = ", ".join(map(_words, facts.unseen))
+    if len(facts.unseen) == len(_BY_HARDWARE):
+        why = f"nothing here shows {unseen}"
+        return _unknown("throttling", why, "low clocks in a run would not be explained")
+    text = "none now" + (f"; not shown here: {unseen}" if unseen else "")
+    return _found("throttling", Level.OK, text)
+
+
+def _words(cause: str) -> str:
+    return cause.replace("_", " ")
+
+
+def _events(events: Sequence[tuple[str, float]]) -> Finding:
+    counted = ", ".join(f"{name} {count:.0f}" for name, count in events if count)
     return _found(
         "events",
         Level.NOTE,
-        f"since the start {counted}{', none of it now' if watched else ''}",
-        "it has been throttled before: a run counts anew what happens in it",
+        f"since the machine was started: {counted}",
+        "it has been throttled before; a run counts anew what happens in it",
     )
 
 
 def _fan(facts: Heat) -> Iterator[Finding]:
     driven = [f"{name} {100 * share:.0f} %" for name, share in facts.fans]
-    mode = [f"profile {facts.fan_mode}"] if facts.fan_mode else []
+    mode = [f"profile {facts.fan_mode} (nvpmodel)"] if facts.fan_mode else []
     if not driven and not mode:
         return
     text = ", ".join([*driven, *mode])
@@ -191,5 +182,5 @@ def _fan(facts: Heat) -> Iterator[Finding]:
         Level.NOTE,
         text,
         "it lets the board get hotter before it turns: long runs are throttled sooner",
-        "FAN_DEFAULT_PROFILE cool in /etc/nvfancontrol.conf",
+        "profile cool of nvfancontrol: /etc/nvfancontrol.conf",
     )

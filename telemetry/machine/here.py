@@ -1,8 +1,7 @@
 """The machine that this process runs on."""
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from edgepipe.telemetry.machine.examine import (
@@ -12,11 +11,14 @@ from edgepipe.telemetry.machine.examine import (
     findings,
 )
 from edgepipe.telemetry.machine.identity import running_architecture
+from edgepipe.telemetry.machine.probe import look
 from edgepipe.telemetry.machine.timing import smallest_step_ns
 from edgepipe.telemetry.machine.verdict import fitness
+from edgepipe.telemetry.sensors.equipment import Equipment
+from edgepipe.telemetry.sensors.kernel import find_board
 from edgepipe.telemetry.sensors.nvml import find_nvml, other_gpu_users
 from edgepipe.telemetry.sensors.rapl import find_rapl
-from edgepipe.telemetry.sensors.sensor import Sensor
+from edgepipe.telemetry.sensors.totals import choose_totals
 from edgepipe.telemetry.sensors.tree import Tree
 
 PAUSE_S = 0.5
@@ -30,9 +32,10 @@ def examine_here(runs: Path, pause_s: float = PAUSE_S) -> Machine:
         runs: Where run folders go.
         pause_s: How long to watch what others do.
     """
-    with _sensors(Tree(), time.monotonic_ns) as sensors:
+    equipment = equipment_of(Tree(), time.monotonic_ns)
+    try:
         looks = Looks(
-            sensors=sensors,
+            equipment=equipment,
             pause=lambda: time.sleep(pause_s),
             runs=runs,
             step_ns=smallest_step_ns(),
@@ -40,18 +43,22 @@ def examine_here(runs: Path, pause_s: float = PAUSE_S) -> Machine:
             gpu=other_gpu_users(),
         )
         return examine_machine(Tree(), looks)
-
-
-@contextmanager
-def _sensors(
-    tree: Tree, now_ns: Callable[[], int]
-) -> Generator[list[Sensor], None, None]:
-    sensors = [*find_rapl(tree, now_ns), *find_nvml(now_ns)]
-    try:
-        yield sensors
     finally:
-        for each in sensors:
-            each.close()
+        for sensor in equipment.sensors:
+            sensor.close()
+
+
+def equipment_of(tree: Tree, now_ns: Callable[[], int]) -> Equipment:
+    """Every sensor of a machine, and which of them tell of all of it."""
+    sensors = [
+        *find_board(tree, now_ns),
+        *find_rapl(tree, now_ns),
+        *find_nvml(now_ns),
+    ]
+    readings, _ = look(sensors)
+    silent = {each.channel for each in readings if each.value is None}
+    totals, reason = choose_totals([each.channel for each in readings], silent)
+    return Equipment(sensors, totals, reason)
 
 
 def preflight(runs: Path) -> list[str]:

@@ -35,14 +35,20 @@ class Power:
     totals: tuple[tuple[str, str, str], ...]
     """Scope, names of the channels, and the rule by which they were chosen."""
     hung: tuple[str, ...]
-    why_none: str
-    """Why there is none at all; empty if nobody knows."""
+    no_total: str
+    """Why there is no total; empty if there is one."""
 
 
-def examine_power(measured: Measured, why_none: str) -> Power:
-    """Sort what was measured."""
+def examine_power(measured: Measured, no_sensor: str) -> Power:
+    """Sort what was measured.
+
+    Args:
+        measured: What the sensors said.
+        no_sensor: Why there may be no sensor at all; empty if nobody knows.
+    """
+    supplies = tuple(_supply(each) for each in measured.of(Kind.POWER, Kind.ENERGY))
     return Power(
-        tuple(_supply(each) for each in measured.of(Kind.POWER, Kind.ENERGY)),
+        supplies,
         tuple(
             (
                 total.scope.value,
@@ -52,7 +58,7 @@ def examine_power(measured: Measured, why_none: str) -> Power:
             for total in measured.totals
         ),
         tuple(measured.hung),
-        why_none,
+        (measured.no_total if supplies else no_sensor) or measured.no_total,
     )
 
 
@@ -73,10 +79,10 @@ def judge_power(facts: Power) -> Iterator[Finding]:
     good = [each for each in facts.supplies if not each.reason]
     dumb = [each for each in facts.supplies if each.reason]
     if good:
-        yield from _totals(facts)
+        yield _total(facts)
         yield _found("channels", Level.OK, _grouped(good))
     elif not dumb:
-        why = facts.why_none or "no sensor of power or energy was found"
+        why = facts.no_total or "no sensor of power or energy was found"
         yield not_known(Area.POWER, "power", why, f"power is not measured: {NO_POWER}")
     if dumb:
         yield _unreadable(dumb, alone=not good)
@@ -89,16 +95,17 @@ def judge_power(facts: Power) -> Iterator[Finding]:
         )
 
 
-def _totals(facts: Power) -> Iterator[Finding]:
-    for scope, names, rule in facts.totals:
-        yield _found("total", Level.OK, f"{names}: {rule} ({scope})")
-    if not facts.totals:
-        yield _found(
-            "total",
-            Level.NOTE,
-            "none: no channel covers the whole machine",
-            f"only parts are told: {NO_POWER}",
-        )
+def _total(facts: Power) -> Finding:
+    """The widest comes first: joules per frame are told of it."""
+    if facts.totals:
+        told = "; ".join(f"{rule} ({scope})" for scope, _, rule in facts.totals)
+        if not facts.no_total:
+            return _found("total", Level.OK, told)
+        costs = f"{facts.no_total}: {NO_POWER}"
+        return _found("total", Level.WARNING, told, costs)
+    why = facts.no_total or "no channel covers the whole machine"
+    costs = f"only parts are told: {NO_POWER}"
+    return _found("total", Level.NOTE, f"none: {why}", costs)
 
 
 def _grouped(supplies: Sequence[Supply]) -> str:

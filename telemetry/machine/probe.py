@@ -23,6 +23,8 @@ class Measured:
     """Of the first look, where there were two."""
     totals: Sequence[Total] = ()
     """What the whole machine takes in, by which rule."""
+    no_total: str = ""
+    """Why there is none; empty if there is one."""
     hung: Sequence[str] = ()
     """Sensors that did not answer."""
 

@@ -46,7 +46,6 @@ def _verdict(fit: Fitness) -> Iterator[str]:
         yield "fit for a bench: nothing that was found speaks against it"
     else:
         yield "NOT fit for a bench: figures measured now are not to be trusted"
-        for reason in fit.reasons:
-            yield from _filled(reason, "  ")
+        yield from _filled(", ".join(fit.against), "because of: ")
     if fit.unknown:
-        yield from _filled(", ".join(fit.unknown), "not known: ")
+        yield from _filled(", ".join(fit.unknown), "not known:  ")

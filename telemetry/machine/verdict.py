@@ -12,6 +12,8 @@ class Fitness(NamedTuple):
 
     reasons: tuple[str, ...]
     """What speaks against it, one line each; empty: nothing does."""
+    against: tuple[str, ...]
+    """The same in brief, by area: ``heat (temperature, throttling)``."""
     unknown: tuple[str, ...]
     """What matters for it and could not be found out, by area."""
 
@@ -23,15 +25,14 @@ class Fitness(NamedTuple):
 
 def fitness(found: Sequence[Finding]) -> Fitness:
     """Judge findings, sorted by area; the unknown speaks neither for nor against."""
-    unknown = (each for each in found if not each.known and each.area in BENCH_AREAS)
-    return Fitness(
-        tuple(
-            f"{each.area.value}, {each.subject}: {each.found}"
-            for each in found
-            if each.speaks_against_a_bench
-        ),
-        tuple(
-            f"{area.value} ({', '.join(each.subject for each in those)})"
-            for area, those in groupby(unknown, lambda each: each.area)
-        ),
+    against = [each for each in found if each.speaks_against_a_bench]
+    unknown = [each for each in found if not each.known and each.area in BENCH_AREAS]
+    reasons = (f"{each.area.value}, {each.subject}: {each.found}" for each in against)
+    return Fitness(tuple(reasons), _by_area(against), _by_area(unknown))
+
+
+def _by_area(found: Sequence[Finding]) -> tuple[str, ...]:
+    return tuple(
+        f"{area.value} ({', '.join(each.subject for each in those)})"
+        for area, those in groupby(found, lambda each: each.area)
     )

@@ -15,7 +15,9 @@ from edgepipe.telemetry.machine.power_mode import (
     is_undone_by_systemd,
 )
 from edgepipe.telemetry.machine.probe import Measured
+from edgepipe.telemetry.sensors.clocks import find_clocks
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading
+from edgepipe.telemetry.sensors.tree import Tree
 from tests.telemetry.boards import Boards
 
 from .conftest import MakeTree, OneOf
@@ -92,8 +94,14 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
     floor = Channel(Kind.CLOCK_FLOOR, "cpu0", "cpufreq", limits={"max": 3.8e9})
     top = Channel(Kind.CLOCK_CEILING, "cpu0", "cpufreq", limits={"max": 3.8e9})
     lone = Channel(Kind.CLOCK_FLOOR, "gpu", "devfreq")
+    other = Channel(Kind.CLOCK_FLOOR, "emc", "devfreq")
     measured = Measured(
-        [Reading(floor, 8e8, 0), Reading(top, 3.8e9, 0), Reading(lone, None, 0, "gone")]
+        [
+            Reading(floor, 8e8, 0),
+            Reading(top, 3.8e9, 0),
+            Reading(lone, None, 0, "gone"),
+            Reading(other, 1e9, 0),
+        ]
     )
     facts = examine_clocks(tree, measured)
     assert facts == Clocks(
@@ -111,6 +119,27 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
         "pinned",
         "boost",
     }
+
+
+def test_a_floor_that_is_not_set_is_the_hardware_s_own(make_tree: MakeTree) -> None:
+    tree = make_tree({})
+    devfreq = tmp_devfreq(tree)
+    (gpu,) = examine_clocks(tree, Measured(devfreq)).ranges
+    assert gpu == ClockRange("gpu", 306e6, 612e6, 612e6)
+
+
+def tmp_devfreq(tree: Tree) -> list[Reading]:
+    """A GPU whose files say 0 for "no bound", read by the sensor itself."""
+    folder = tree.root / "sys/class/devfreq/17000000.gpu"
+    folder.mkdir(parents=True)
+    for name, text in (
+        ("available_frequencies", "306000000 612000000"),
+        ("cur_freq", "306000000"),
+        ("min_freq", "0"),
+        ("max_freq", "0"),
+    ):
+        (folder / name).write_text(f"{text}\n")
+    return [each for s in find_clocks(tree, lambda: 0) for each in s.read()]
 
 
 def test_boost_is_found_in_either_place(make_tree: MakeTree) -> None:

@@ -1,6 +1,8 @@
 """Machines as a whole: the ten, and ones whose files are garbage."""
 
 import errno
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -9,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgepipe.telemetry.machine.examine import Machine, examine_machine, findings
+from edgepipe.telemetry.machine.examine import Looks, Machine, examine_machine, findings
 from edgepipe.telemetry.machine.finding import Area, Finding, Level
+from edgepipe.telemetry.machine.here import equipment_of
 from edgepipe.telemetry.machine.text import WIDTH, render_machine
 from edgepipe.telemetry.machine.verdict import fitness
 from edgepipe.telemetry.sensors.tree import Handle, Tree
@@ -24,9 +27,22 @@ def told(machine: Machine) -> dict[tuple[Area, str], Finding]:
     return by_subject
 
 
+def nothing() -> None:
+    """A pause in which nothing changes."""
+
+
+def examined(tree: Tree, pause: Callable[[], None] = nothing) -> Machine:
+    equipment = equipment_of(tree, count(0, 1_000_000).__next__)
+    try:
+        return examine_machine(tree, Looks(equipment=equipment, pause=pause))
+    finally:
+        for sensor in equipment.sensors:
+            sensor.close()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_of_every_machine_all_is_said_in_80_columns(name: str, boards: Boards) -> None:
-    found = findings(examine_machine(boards(name).tree()))
+    found = findings(examined(boards(name).tree()))
     text = render_machine(found, fitness(found))
     assert max(map(len, text.splitlines())) <= WIDTH
     for each in found:
@@ -37,9 +53,66 @@ def test_of_every_machine_all_is_said_in_80_columns(name: str, boards: Boards) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_user_without_rights_is_told_no_less(name: str, boards: Boards) -> None:
-    everything = told(examine_machine(boards(name).tree()))
-    as_user = told(examine_machine(boards(name).tree(user=True)))
-    assert everything.keys() == as_user.keys()
+    everything = told(examined(boards(name).tree()))
+    as_user = told(examined(boards(name).tree(user=True)))
+    hidden = {(Area.POWER, "total"), (Area.POWER, "channels")}
+    assert everything.keys() - hidden <= as_user.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "against"),
+    [
+        ("nano-jp4", {"pinned"}),
+        ("xavier-nx-jp5", {"pinned"}),
+        ("orin-nano-super-jp6", {"pinned"}),
+        ("orin-nano-super-jp6.oc3", {"throttling", "GPU"}),
+        ("orin-nano-super-jp6.thermal", {"pinned", "temperature", "throttling", "GPU"}),
+        ("agx-orin-jp6", {"pinned"}),
+        ("agx-thor-jp7", {"pinned"}),
+        ("agx-thor-jp7.gpu-gated", {"pinned"}),
+        ("x86-rapl", {"pinned"}),
+        ("vm-none", set[str]()),
+    ],
+)
+def test_what_speaks_against_a_bench_on_the_ten(
+    name: str, against: set[str], boards: Boards
+) -> None:
+    found = findings(examined(boards(name).tree()))
+    assert {each.subject for each in found if each.speaks_against_a_bench} == against
+
+
+def test_the_hot_board_is_told_in_sentences(boards: Boards) -> None:
+    found = told(examined(boards("orin-nano-super-jp6.thermal").tree()))
+    throttling = found[Area.HEAT, "throttling"]
+    assert (
+        "gpu thermal (devfreq-17000000.gpu=4, gpu-throttle-alert=1" in throttling.found
+    )
+    assert "stages take longer" in throttling.costs
+    assert found[Area.HEAT, "temperature"].found.endswith("throttled at 99")
+    assert found[Area.HEAT, "events"].found.endswith("oc3 12")
+    assert found[Area.CLOCKS, "power mode"].found.startswith("MAXN_SUPER (2)")
+    assert found[Area.POWER, "total"].found.startswith("VDD_IN, the module's input")
+    assert found[Area.CLOCKS, "pinned"].remedy == "sudo jetson_clocks"
+
+
+def test_counters_of_energy_that_only_root_may_read_are_told(boards: Boards) -> None:
+    as_user = told(examined(boards("x86-rapl").tree(user=True)))
+    refused = as_user[Area.POWER, "unreadable"]
+    assert refused.found.startswith("package-0, core-0")
+    assert "permission" in refused.found
+    as_root = told(examined(boards("x86-rapl").tree()))
+    assert "processor packages" in as_root[Area.POWER, "total"].found
+
+
+def test_two_looks_tell_of_what_changes_between_them(boards: Boards) -> None:
+    machine = boards("orin-nano-super-jp6")
+    counter = "sys/class/hwmon/hwmon3/oc3_event_cnt"
+
+    def pause() -> None:
+        machine.answer(counter, b"99\n")
+
+    seen = told(examined(machine.tree(), pause))
+    assert "over current (oc3" in seen[Area.HEAT, "throttling"].found
 
 
 class _Garbage(NamedTuple):

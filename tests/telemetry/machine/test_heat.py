@@ -5,7 +5,7 @@ import pytest
 from edgepipe.telemetry.machine.finding import Finding, Level
 from edgepipe.telemetry.machine.heat import examine_heat, judge_heat
 from edgepipe.telemetry.machine.probe import Measured
-from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading
+from edgepipe.telemetry.sensors.reading import Channel, Kind, Quality, Reading
 
 from .conftest import OneOf
 
@@ -54,46 +54,66 @@ def test_gated_zones_are_left_out_and_no_zone_is_not_known(one_of: OneOf) -> Non
     assert (found.known, found.level) == (False, Level.NOTE)
 
 
-def test_a_cooling_device_that_is_turned_up_is_throttling_but_a_fan_is_not(
-    one_of: OneOf,
-) -> None:
-    fan = reading(Kind.COOLING, "pwm-fan", 3, {"max": 3})
+def test_a_temperature_that_is_doubtful_is_none(one_of: OneOf) -> None:
+    zone = reading(Kind.TEMPERATURE, "PMIC-Die", 100.0, TRIPS)
+    found = judged(zone._replace(quality=Quality.DOUBTFUL, reason="constant"))
+    assert not one_of(found, "temperature").known
+
+
+def test_a_cooling_device_that_is_turned_up_is_throttling(one_of: OneOf) -> None:
     alert = reading(Kind.COOLING, "gpu-throttle-alert", 1, {"max": 1})
-    assert one_of(judged(fan), "throttling").level is Level.OK
-    found = one_of(judged(fan, alert), "throttling")
+    found = one_of(judged(alert), "throttling")
     assert found.speaks_against_a_bench
-    assert found.found == "now: gpu-throttle-alert 1 of 1"
+    assert found.found == "now: gpu thermal (gpu-throttle-alert=1)"
+    rest = one_of(judged(alert._replace(value=0.0)), "throttling")
+    assert (rest.level, rest.known) == (Level.OK, True)
+    assert (
+        rest.found == "none now; not shown here: under voltage, power cap, over current"
+    )
 
 
-def test_events_of_the_past_are_noted_and_events_now_are_a_warning(
+def test_a_driver_that_names_a_power_cap_is_believed(one_of: OneOf) -> None:
+    found = one_of(judged(reading(Kind.REASONS, "gpu0", 0x4)), "throttling")
+    assert found.found == "now: gpu0 power cap (gpu0: power cap of the driver (0x4))"
+    idle = one_of(judged(reading(Kind.REASONS, "gpu0", 0x1)), "throttling")
+    assert idle.level is Level.OK
+
+
+def test_events_of_the_past_are_noted_and_events_now_are_throttling(
     one_of: OneOf,
 ) -> None:
-    past = [reading(Kind.EVENTS, "oc1", 0), reading(Kind.EVENTS, "oc3", 12)]
-    noted = one_of(judged(*past, before=(*past,)), "events")
-    assert (noted.level, noted.found) == (
-        Level.NOTE,
-        "since the start oc3 12, none of it now",
-    )
-    rising = reading(Kind.EVENTS, "oc3", 15)
-    found = one_of(judged(past[0], rising, before=(*past,)), "events")
+    past = reading(Kind.EVENTS, "oc3", 12)
+    noted = judged(past, before=(past,))
+    assert one_of(noted, "events").level is Level.NOTE
+    assert one_of(noted, "events").found == "since the machine was started: oc3 12"
+    assert one_of(noted, "throttling").level is Level.OK
+    rising = past._replace(value=15.0, at_ns=500_000_000)
+    found = one_of(judged(rising, before=(past,)), "throttling")
     assert found.speaks_against_a_bench
-    assert found.found == "oc3 rises now; since the start oc3 15"
-    none = one_of(judged(past[0]), "events")
-    assert (none.level, none.found) == (Level.OK, "none since the start (oc1)")
-
-
-def test_one_look_does_not_claim_that_nothing_happens_now(one_of: OneOf) -> None:
-    found = one_of(judged(reading(Kind.EVENTS, "oc3", 12)), "events")
-    assert found.found == "since the start oc3 12"
+    assert found.found == "now: board over current (oc3 12 to 15)"
 
 
 def test_a_counter_that_went_back_is_not_rising(one_of: OneOf) -> None:
     now, before = reading(Kind.EVENTS, "oc3", 2), reading(Kind.EVENTS, "oc3", 90)
-    assert one_of(judged(now, before=(before,)), "events").level is Level.NOTE
+    found = judged(now._replace(at_ns=500_000_000), before=(before,))
+    assert one_of(found, "throttling").level is Level.OK
+
+
+def test_without_events_none_are_told() -> None:
+    found = judged(reading(Kind.EVENTS, "oc1", 0))
+    assert "events" not in {each.subject for each in found}
+
+
+def test_where_nothing_would_show_throttling_it_is_not_known(one_of: OneOf) -> None:
+    found = one_of(judged(), "throttling")
+    assert (found.known, found.level) == (False, Level.NOTE)
 
 
 def test_a_quiet_fan_is_noted(one_of: OneOf) -> None:
     measured = Measured([reading(Kind.FAN, "pwmfan", 0.23)])
     quiet = one_of(judge_heat(examine_heat(measured, "quiet")), "fan")
-    assert (quiet.level, quiet.found) == (Level.NOTE, "pwmfan 23 %, profile quiet")
+    assert (quiet.level, quiet.found) == (
+        Level.NOTE,
+        "pwmfan 23 %, profile quiet (nvpmodel)",
+    )
     assert one_of(judge_heat(examine_heat(measured, "cool")), "fan").level is Level.OK

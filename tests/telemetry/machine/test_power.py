@@ -17,19 +17,31 @@ PACKAGE = Channel(Kind.ENERGY, "package-0", "RAPL", Scope.CPU_PACKAGE)
 def test_each_channel_is_told_with_its_value_and_the_total_with_its_rule(
     one_of: OneOf,
 ) -> None:
-    total = Total(Scope.MODULE_INPUT, (INPUT,), "the module's input")
+    total = Total(Scope.MODULE_INPUT, (INPUT,), "VDD_IN, the module's input")
     measured = Measured([Reading(INPUT, 4.745, 0), Reading(SOC, 1.234, 0)], (), [total])
     found = [*judge_power(examine_power(measured, ""))]
     assert {each.level for each in found} == {Level.OK}
-    assert one_of(found, "total").found == "VDD_IN: the module's input (module_input)"
+    assert one_of(found, "total").found == "VDD_IN, the module's input (module_input)"
     channels = "ina3221 1-0040: VDD_IN 4.75 W, VDD_SOC 1.23 W"
     assert one_of(found, "channels").found == channels
 
 
 def test_parts_without_a_total_give_no_joules_per_frame(one_of: OneOf) -> None:
-    measured = Measured([Reading(SOC, 1.2, 0)])
-    found = one_of(judge_power(examine_power(measured, "")), "total")
+    measured = Measured([Reading(SOC, 1.2, 0)], no_total="only parts of it")
+    found = one_of(judge_power(examine_power(measured, "a box")), "total")
+    assert found.found == "none: only parts of it"
     assert (found.level, "null" in found.costs) == (Level.NOTE, True)
+
+
+def test_a_total_that_is_silent_is_a_warning(one_of: OneOf) -> None:
+    total = Total(Scope.MODULE_INPUT, (INPUT,), "VDD_IN, the module's input")
+    silent = Reading(INPUT, None, 0, "gated")
+    measured = Measured(
+        [silent, Reading(SOC, 1.2, 0)], totals=[total], no_total="VDD_IN gives no value"
+    )
+    found = one_of(judge_power(examine_power(measured, "")), "total")
+    assert found.level is Level.WARNING
+    assert found.costs == "VDD_IN gives no value: joules per frame will be null"
 
 
 def test_a_counter_of_energy_is_no_power(one_of: OneOf) -> None:
