@@ -61,6 +61,8 @@ class Clocks:
     """None: no such thing on this machine."""
     mode_comes_back: bool | None
     """Whether a change of systemd's target undoes pinned clocks."""
+    by_jetson_clocks: bool
+    """Whether this is a board whose clocks ``jetson_clocks`` pins."""
 
 
 def examine_clocks(tree: Tree, measured: Measured) -> Clocks:
@@ -76,6 +78,7 @@ def examine_clocks(tree: Tree, measured: Measured) -> Clocks:
         _boost(tree),
         examine_power_mode(tree),
         is_undone_by_systemd(tree),
+        "nvidia,tegra" in (tree.text("proc/device-tree/compatible") or ""),
     )
 
 
@@ -176,7 +179,7 @@ def _pinned(facts: Clocks) -> Finding:
         return _found("pinned", Level.NOTE, f"{text}, governor performance")
     remedy = (
         "sudo jetson_clocks"
-        if facts.mode is not None
+        if facts.by_jetson_clocks
         else "sudo cpupower frequency-set -g performance"
     )
     return _found("pinned", Level.WARNING, text, MAY_CHANGE, remedy)

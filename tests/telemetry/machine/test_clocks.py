@@ -25,7 +25,14 @@ from .conftest import MakeTree, OneOf
 LOOSE = ClockRange("cpu0", 729.6e6, 1728e6, 1728e6)
 GPU = ClockRange("gpu", 306e6, 1020e6, 1020e6)
 MAXN = PowerMode(2, "MAXN_SUPER", "25W", is_default=False, fan="quiet")
-ORIN = Clocks((LOOSE, GPU), ("schedutil",), None, MAXN, mode_comes_back=None)
+ORIN = Clocks(
+    (LOOSE, GPU),
+    ("schedutil",),
+    None,
+    MAXN,
+    mode_comes_back=None,
+    by_jetson_clocks=True,
+)
 MODEL = "< POWER_MODEL ID=1 NAME=25W >"
 UNIT = "etc/systemd/system/nvpmodel.service"
 
@@ -40,7 +47,7 @@ def test_clocks_that_may_move_speak_against_a_bench(one_of: OneOf) -> None:
     assert found.found == "no: cpu0 729.6 MHz to 1728 MHz; gpu 306 MHz to 1020 MHz"
     assert "latencies of two runs do not compare" in found.costs
     assert found.remedy == "sudo jetson_clocks"
-    elsewhere = one_of(judge_clocks(replace(ORIN, mode=None)), "pinned")
+    elsewhere = one_of(judge_clocks(replace(ORIN, by_jetson_clocks=False)), "pinned")
     assert "cpupower" in elsewhere.remedy
 
 
@@ -113,6 +120,7 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
         boost=True,
         mode=None,
         mode_comes_back=None,
+        by_jetson_clocks=False,
     )
     assert {each.subject for each in judge_clocks(facts)} == {
         "governor",
