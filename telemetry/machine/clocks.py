@@ -1,16 +1,14 @@
 """Whether the clocks stay what they are while a run is measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from edgepipe.telemetry.machine.finding import Area, Finding, Level, not_known
-from edgepipe.telemetry.machine.power_mode import (
-    PowerMode,
-    examine_power_mode,
-    is_undone_by_systemd,
-)
+from edgepipe.telemetry.machine.nvpmodel_service import is_undone_by_systemd
 from edgepipe.telemetry.machine.probe import Measured
+from edgepipe.telemetry.sensors.board import Board
+from edgepipe.telemetry.sensors.power_mode import Mode, PowerMode
 from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.tree import Tree
 from edgepipe.telemetry.throttle_facts import family
@@ -18,6 +16,8 @@ from edgepipe.telemetry.throttle_rules import SAME
 
 MAY_CHANGE = "clocks may change under the run: latencies of two runs do not compare"
 DROP_IN = "RemainAfterExit=yes in a drop-in of nvpmodel.service (docs/device.md)"
+
+_MOST_NAMES = 4
 
 _found = partial(Finding, Area.CLOCKS)
 _unknown = partial(not_known, Area.CLOCKS)
@@ -53,8 +53,8 @@ class Clocks:
     """What decides about the clocks of this machine."""
 
     ranges: tuple[ClockRange, ...]
-    governors: tuple[str, ...]
-    """Of the processors, each name once; empty: none is shown."""
+    governors: Mapping[str, str]
+    """Who moves each clock; empty: none is shown."""
     boost: bool | None
     """Whether a processor may go beyond what it can hold for ever; None: not shown."""
     mode: PowerMode | None
@@ -65,20 +65,15 @@ class Clocks:
     """Whether this is a board whose clocks ``jetson_clocks`` pins."""
 
 
-def examine_clocks(tree: Tree, measured: Measured) -> Clocks:
+def examine_clocks(tree: Tree, measured: Measured, board: Board) -> Clocks:
     """Read what there is; ranges come from the sensors."""
-    policies = "sys/devices/system/cpu/cpufreq/policy[0-9]*/scaling_governor"
-    names = (
-        tree.text(path.relative_to(tree.root).as_posix())
-        for path in tree.glob(policies)
-    )
     return Clocks(
         _ranges(measured),
-        tuple(sorted({name for name in names if name})),
+        board.governors,
         _boost(tree),
-        examine_power_mode(tree),
+        board.power_mode,
         is_undone_by_systemd(tree),
-        "nvidia,tegra" in (tree.text("proc/device-tree/compatible") or ""),
+        board.is_jetson,
     )
 
 
@@ -119,7 +114,7 @@ def judge_clocks(facts: Clocks) -> Iterator[Finding]:
     if facts.mode is not None:
         yield _mode(facts.mode)
     if facts.governors:
-        yield _found("governor", Level.OK, ", ".join(facts.governors))
+        yield _found("governor", Level.OK, _grouped(facts.governors))
     yield _pinned(facts)
     held = [each for each in facts.ranges if each.is_held_down]
     if held:
@@ -153,15 +148,20 @@ def judge_clocks(facts: Clocks) -> Iterator[Finding]:
 
 
 def _mode(mode: PowerMode) -> Finding:
-    if mode.number is None:
+    if mode.current is None:
         return _unknown("power mode", mode.reason)
-    name = mode.name or "a name that /etc/nvpmodel.conf lacks"
-    text = f"{name} ({mode.number})"
-    if mode.is_default is None:
-        return _found("power mode", Level.OK, text)
-    if mode.is_default:
+    text = f"{mode.current.name} ({mode.current.id}){_caps(mode.current)}"
+    if mode.default == mode.current:
         return _found("power mode", Level.OK, f"{text}, the default")
-    return _found("power mode", Level.OK, f"{text}; the default is {mode.default}")
+    default = mode.default
+    text += f"; the default is {default.name} ({default.id})" if default else ""
+    return _found("power mode", Level.OK, text)
+
+
+def _caps(mode: Mode) -> str:
+    """What the mode's table holds down, if it does."""
+    caps = [f"{part} {hz(most)}" for part, most in mode.caps_hz.items()]
+    return f", which caps {', '.join(caps)}" if caps else ""
 
 
 def _pinned(facts: Clocks) -> Finding:
@@ -173,9 +173,7 @@ def _pinned(facts: Clocks) -> Finding:
     if not loose:
         return _found("pinned", Level.OK, f"yes: {_list(known)}")
     text = f"no: {_list(loose)}"
-    if facts.governors == ("performance",) and all(
-        each.name.startswith("cpu") for each in loose
-    ):
+    if all(facts.governors.get(each.name) == "performance" for each in loose):
         return _found("pinned", Level.NOTE, f"{text}, governor performance")
     remedy = (
         "sudo jetson_clocks"
@@ -186,12 +184,26 @@ def _pinned(facts: Clocks) -> Finding:
 
 
 def _list(ranges: Sequence[ClockRange]) -> str:
-    spans: dict[str, list[str]] = {}
-    for each in ranges:
+    def span(each: ClockRange) -> str:
         low, high = hz(each.floor_hz), hz(each.ceiling_hz)
-        span = high if low == high else f"{low} to {high}"
-        spans.setdefault(span, []).append(each.name)
-    return "; ".join(f"{' '.join(names)} {span}" for span, names in spans.items())
+        return high if low == high else f"{low} to {high}"
+
+    return _grouped({each.name: span(each) for each in ranges})
+
+
+def _grouped(values: Mapping[str, str]) -> str:
+    """``cpu0 cpu4 schedutil; gpu performance``."""
+    names: dict[str, list[str]] = {}
+    for name, value in values.items():
+        names.setdefault(value, []).append(name)
+    return "; ".join(f"{_few(those)} {value}" for value, those in names.items())
+
+
+def _few(names: Sequence[str]) -> str:
+    """All names, or of many the first and the last: a server has hundreds."""
+    if len(names) <= _MOST_NAMES:
+        return " ".join(names)
+    return f"{names[0]}..{names[-1]} ({len(names)})"
 
 
 def hz(value: float | None) -> str:

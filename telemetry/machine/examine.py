@@ -39,9 +39,10 @@ from edgepipe.telemetry.machine.software import (
 )
 from edgepipe.telemetry.machine.storage import Storage, examine_storage, judge_storage
 from edgepipe.telemetry.machine.timing import Timing, examine_timing, judge_timing
+from edgepipe.telemetry.sensors.board import identify, why_no_power
 from edgepipe.telemetry.sensors.equipment import Equipment
 from edgepipe.telemetry.sensors.nvml import GpuUsers
-from edgepipe.telemetry.sensors.reading import Reading
+from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.tree import Tree
 
 
@@ -121,13 +122,13 @@ def _activity(tree: Tree, before: Snapshot | None) -> Activity | None:
 def _machine(
     tree: Tree, looks: Looks, measured: Measured, activity: Activity | None
 ) -> Machine:
-    identity = examine_identity(tree, looks.architecture)
-    clocks = examine_clocks(tree, measured)
+    board = identify(tree)
+    identity = examine_identity(tree, board, looks.architecture)
     return Machine(
         identity=identity,
-        clocks=clocks,
-        heat=examine_heat(measured, clocks.mode.fan if clocks.mode else None),
-        power=examine_power(measured, _why_none(identity)),
+        clocks=examine_clocks(tree, measured, board),
+        heat=examine_heat(measured, board),
+        power=examine_power(measured, _why_no_power(tree, measured)),
         processors=examine_processors(tree, measured, activity, looks.gpu),
         memory=examine_memory(tree),
         timing=examine_timing(tree, looks.step_ns),
@@ -137,10 +138,8 @@ def _machine(
     )
 
 
-def _why_none(identity: Identity) -> str:
-    if identity.virtual:
-        return "a virtual machine shows no power sensor"
-    return "a container may hide the host's sensors" if identity.container else ""
+def _why_no_power(tree: Tree, measured: Measured) -> str:
+    return "" if measured.of(Kind.POWER, Kind.ENERGY) else why_no_power(tree)
 
 
 def findings(machine: Machine) -> list[Finding]:

@@ -6,6 +6,7 @@ from functools import partial
 
 from edgepipe.telemetry.machine.finding import Area, Finding, Level, not_known
 from edgepipe.telemetry.machine.probe import Measured
+from edgepipe.telemetry.sensors.board import Board
 from edgepipe.telemetry.sensors.reading import Kind, Quality, Reading
 from edgepipe.telemetry.throttle_blind import blind_causes
 from edgepipe.telemetry.throttle_cause import Cause
@@ -59,10 +60,11 @@ class Heat:
     """Counters of throttling events, since the machine was started."""
     fans: tuple[tuple[str, float], ...]
     """Name and share of full speed."""
-    fan_mode: str | None
+    fan_profile: str | None
+    fan_rpm: int | None
 
 
-def examine_heat(measured: Measured, fan_mode: str | None) -> Heat:
+def examine_heat(measured: Measured, board: Board) -> Heat:
     """Sort what was measured; a counter that rises between two looks is now."""
     facts = Facts()
     facts.take(measured.before)
@@ -86,7 +88,8 @@ def examine_heat(measured: Measured, fan_mode: str | None) -> Heat:
         fans=tuple(
             (r.channel.name, value) for r, value in _known(measured.of(Kind.FAN))
         ),
-        fan_mode=fan_mode,
+        fan_profile=board.fan_profile,
+        fan_rpm=board.fan_rpm,
     )
 
 
@@ -169,18 +172,16 @@ def _events(events: Sequence[tuple[str, float]]) -> Finding:
 
 
 def _fan(facts: Heat) -> Iterator[Finding]:
-    driven = [f"{name} {100 * share:.0f} %" for name, share in facts.fans]
-    mode = [f"profile {facts.fan_mode} (nvpmodel)"] if facts.fan_mode else []
-    if not driven and not mode:
-        return
-    text = ", ".join([*driven, *mode])
-    if facts.fan_mode != "quiet":
-        yield _found("fan", Level.OK, text)
-        return
-    yield _found(
-        "fan",
-        Level.NOTE,
-        text,
-        "it lets the board get hotter before it turns: long runs are throttled sooner",
-        "profile cool of nvfancontrol: /etc/nvfancontrol.conf",
-    )
+    told = [f"{name} {100 * share:.0f} %" for name, share in facts.fans]
+    told += [] if facts.fan_rpm is None else [f"{facts.fan_rpm} rpm"]
+    told += [f"profile {facts.fan_profile}"] if facts.fan_profile else []
+    if told and facts.fan_profile != "quiet":
+        yield _found("fan", Level.OK, ", ".join(told))
+    elif told:
+        yield _found(
+            "fan",
+            Level.NOTE,
+            ", ".join(told),
+            "the board gets hotter before it turns: long runs are throttled sooner",
+            "profile cool of nvfancontrol: /etc/nvfancontrol.conf",
+        )

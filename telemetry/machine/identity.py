@@ -8,7 +8,11 @@ from functools import partial
 
 from edgepipe.telemetry.machine.files import word_of
 from edgepipe.telemetry.machine.finding import Area, Finding, Level, not_known
+from edgepipe.telemetry.sensors.board import Board
 from edgepipe.telemetry.sensors.tree import Tree
+
+SUPPORTED = ("6", "7")
+"""Versions of JetPack; of older ones only the sensors are read."""
 
 _found = partial(Finding, Area.MACHINE)
 
@@ -17,58 +21,45 @@ _found = partial(Finding, Area.MACHINE)
 class Identity:
     """None where nobody tells."""
 
-    product: str | None
+    model: str | None
     """The board's or the computer's own name."""
+    soc: str | None
+    l4t: str | None
+    jetpack: str | None
+    is_jetson: bool
     processor: str | None
     architecture: str | None
-    virtual: str | None
-    """How it is known that this is a virtual machine; None: nothing says so."""
-    container: str | None
-    """How it is known that this is a container; None: nothing says so."""
+    virtual: str
+    """How it is known that this is a virtual machine; empty: nothing says so."""
+    container: str
+    """How it is known that this is a container; empty: nothing says so."""
     kernel: str | None
 
 
-def examine_identity(tree: Tree, architecture: str | None = None) -> Identity:
-    """Read what there is."""
+def examine_identity(
+    tree: Tree, board: Board, architecture: str | None = None
+) -> Identity:
+    """Read what there is beside what is known of the board."""
     info = tree.text("proc/cpuinfo")
     return Identity(
-        product=_product(tree),
+        model=board.model,
+        soc=board.soc,
+        l4t=board.l4t,
+        jetpack=board.jetpack,
+        is_jetson=board.is_jetson,
         processor=word_of(info, "model name") or word_of(info, "Model"),
         architecture=tree.text("proc/sys/kernel/arch") or architecture,
-        virtual=_virtual(tree, info),
-        container=_container(tree),
-        kernel=_kernel(tree),
+        virtual=board.virtual_machine,
+        container=board.container or _container(tree),
+        kernel=tree.text("proc/sys/kernel/osrelease") or None,
     )
 
 
-def _product(tree: Tree) -> str | None:
-    for path in ("proc/device-tree/model", "sys/class/dmi/id/product_name"):
-        if name := tree.text(path):
-            return name
-    return None
-
-
-def _virtual(tree: Tree, info: str | None) -> str | None:
-    if re.search(r"\bhypervisor\b", word_of(info, "flags") or ""):
-        return "hypervisor flag of the processor"
-    if kind := tree.text("sys/hypervisor/type"):
-        return f"hypervisor {kind}"
-    compatible = tree.text("proc/device-tree/hypervisor/compatible")
-    return f"device tree names the hypervisor {compatible}" if compatible else None
-
-
-def _container(tree: Tree) -> str | None:
-    for name in (".dockerenv", "run/.containerenv"):
-        if tree.text(name) is not None:
-            return f"/{name}"
+def _container(tree: Tree) -> str:
+    """What a container that leaves no file of its own is known by."""
     groups = tree.text("proc/self/cgroup") or ""
     found = re.search(r"docker|kubepods|libpod|lxc|containerd", groups)
-    return f"control group of {found[0]}" if found else None
-
-
-def _kernel(tree: Tree) -> str | None:
-    release = tree.text("proc/sys/kernel/osrelease")
-    return f"Linux {release}" if release else None
+    return f"control group of {found[0]}" if found else ""
 
 
 def running_architecture() -> str:
@@ -78,15 +69,17 @@ def running_architecture() -> str:
 
 def judge_identity(facts: Identity) -> Iterator[Finding]:
     """What the machine as such means for a run."""
-    if facts.product:
-        yield _found("product", Level.OK, facts.product)
+    if facts.model:
+        yield _found("product", Level.OK, facts.model)
     else:
         yield not_known(Area.MACHINE, "product", "the firmware names none")
-    system = ", ".join(filter(None, (facts.processor, facts.architecture)))
+    system = ", ".join(filter(None, (facts.processor or facts.soc, facts.architecture)))
     if system:
         yield _found("processor", Level.OK, system)
+    if facts.is_jetson:
+        yield _jetpack(facts)
     if facts.kernel:
-        yield _found("kernel", Level.OK, facts.kernel)
+        yield _found("kernel", Level.OK, f"Linux {facts.kernel}")
     if facts.virtual:
         yield _found(
             "virtual",
@@ -102,3 +95,21 @@ def judge_identity(facts: Identity) -> Iterator[Finding]:
             f"a container ({facts.container})",
             "its limits apply, and some of the host's sensors may be hidden",
         )
+
+
+def _jetpack(facts: Identity) -> Finding:
+    if facts.l4t is None:
+        why = "no /etc/nv_tegra_release; a container may not have it"
+        return not_known(Area.MACHINE, "JetPack", why)
+    text = f"JetPack {facts.jetpack or '(not known)'}, L4T {facts.l4t}"
+    if facts.jetpack is None:
+        costs = "nobody has tried edgepipe on it"
+        return _found("JetPack", Level.NOTE, text, costs)
+    if facts.jetpack.partition(".")[0] in SUPPORTED:
+        return _found("JetPack", Level.OK, text)
+    return _found(
+        "JetPack",
+        Level.WARNING,
+        f"{text}: too old",
+        "its sensors are read; edgepipe as a whole is made for JetPack 6 and 7",
+    )

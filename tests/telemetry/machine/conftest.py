@@ -6,7 +6,24 @@ from pathlib import Path
 import pytest
 
 from edgepipe.telemetry.machine.finding import Finding
+from edgepipe.telemetry.sensors.board import Board
 from edgepipe.telemetry.sensors.tree import Tree
+
+BOARD = Board(
+    model=None,
+    soc=None,
+    l4t=None,
+    jetpack=None,
+    power_mode=None,
+    pinned=None,
+    moving=(),
+    governors={},
+    fan_profile=None,
+    fan_rpm=None,
+    virtual_machine="",
+    container="",
+)
+"""One of which nothing is known."""
 
 MakeTree = Callable[[Mapping[str, str]], Tree]
 OneOf = Callable[[Iterable[Finding], str], Finding]

@@ -9,31 +9,27 @@ from edgepipe.telemetry.machine.clocks import (
     judge_clocks,
 )
 from edgepipe.telemetry.machine.finding import Level
-from edgepipe.telemetry.machine.power_mode import (
-    PowerMode,
-    examine_power_mode,
-    is_undone_by_systemd,
-)
+from edgepipe.telemetry.machine.nvpmodel_service import is_undone_by_systemd
 from edgepipe.telemetry.machine.probe import Measured
 from edgepipe.telemetry.sensors.clocks import find_clocks
+from edgepipe.telemetry.sensors.power_mode import Mode, PowerMode
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading
 from edgepipe.telemetry.sensors.tree import Tree
-from tests.telemetry.boards import Boards
 
-from .conftest import MakeTree, OneOf
+from .conftest import BOARD, MakeTree, OneOf
 
 LOOSE = ClockRange("cpu0", 729.6e6, 1728e6, 1728e6)
 GPU = ClockRange("gpu", 306e6, 1020e6, 1020e6)
-MAXN = PowerMode(2, "MAXN_SUPER", "25W", is_default=False, fan="quiet")
+MAXN, DEFAULT = Mode(2, "MAXN_SUPER"), Mode(1, "25W", {"GPU": 918_000_000}, 6)
+CPU = {"cpu0": "schedutil", "cpu4": "schedutil", "gpu": "nvhost_podgov"}
 ORIN = Clocks(
     (LOOSE, GPU),
-    ("schedutil",),
+    CPU,
     None,
-    MAXN,
+    PowerMode(MAXN, DEFAULT, "quiet"),
     mode_comes_back=None,
     by_jetson_clocks=True,
 )
-MODEL = "< POWER_MODEL ID=1 NAME=25W >"
 UNIT = "etc/systemd/system/nvpmodel.service"
 
 
@@ -57,6 +53,12 @@ def test_pinned_clocks_are_fine_and_named_together(one_of: OneOf) -> None:
     assert (found.level, found.found) == (Level.OK, "yes: cpu0 cpu4 1728 MHz")
 
 
+def test_of_many_clocks_the_first_and_the_last_are_named(one_of: OneOf) -> None:
+    many = tuple(replace(LOOSE, name=f"cpu{n}") for n in range(128))
+    found = one_of(judge_clocks(replace(ORIN, ranges=many)), "pinned")
+    assert found.found == "no: cpu0..cpu127 (128) 729.6 MHz to 1728 MHz"
+
+
 def test_one_loose_clock_is_enough(one_of: OneOf) -> None:
     facts = replace(ORIN, ranges=(pinned(LOOSE), GPU))
     found = one_of(judge_clocks(facts), "pinned")
@@ -64,7 +66,7 @@ def test_one_loose_clock_is_enough(one_of: OneOf) -> None:
 
 
 def test_the_performance_governor_is_next_to_pinned(one_of: OneOf) -> None:
-    fast = replace(ORIN, ranges=(LOOSE,), governors=("performance",), mode=None)
+    fast = replace(ORIN, ranges=(LOOSE,), governors={"cpu0": "performance"})
     assert one_of(judge_clocks(fast), "pinned").level is Level.NOTE
     with_gpu = replace(fast, ranges=(LOOSE, GPU))
     assert one_of(judge_clocks(with_gpu), "pinned").level is Level.WARNING
@@ -93,8 +95,6 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
     cpu = "sys/devices/system/cpu"
     tree = make_tree(
         {
-            f"{cpu}/cpufreq/policy0/scaling_governor": "powersave",
-            f"{cpu}/cpufreq/policy1/scaling_governor": "powersave",
             f"{cpu}/intel_pstate/no_turbo": "0",
         }
     )
@@ -110,20 +110,19 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
             Reading(other, 1e9, 0),
         ]
     )
-    facts = examine_clocks(tree, measured)
+    facts = examine_clocks(tree, measured, BOARD)
     assert facts == Clocks(
         (
             ClockRange("cpu0", 8e8, 3.8e9, 3.8e9),
             ClockRange("gpu", None, None, None),
         ),
-        ("powersave",),
+        {},
         boost=True,
         mode=None,
         mode_comes_back=None,
         by_jetson_clocks=False,
     )
     assert {each.subject for each in judge_clocks(facts)} == {
-        "governor",
         "pinned",
         "boost",
     }
@@ -132,7 +131,7 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
 def test_a_floor_that_is_not_set_is_the_hardware_s_own(make_tree: MakeTree) -> None:
     tree = make_tree({})
     devfreq = tmp_devfreq(tree)
-    (gpu,) = examine_clocks(tree, Measured(devfreq)).ranges
+    (gpu,) = examine_clocks(tree, Measured(devfreq), BOARD).ranges
     assert gpu == ClockRange("gpu", 306e6, 612e6, 612e6)
 
 
@@ -152,36 +151,31 @@ def tmp_devfreq(tree: Tree) -> list[Reading]:
 
 def test_boost_is_found_in_either_place(make_tree: MakeTree) -> None:
     tree = make_tree({"sys/devices/system/cpu/cpufreq/boost": "0"})
-    assert examine_clocks(tree, Measured()).boost is False
-
-
-def test_a_board_s_mode_has_its_name_and_the_default_s(
-    boards: Boards, one_of: OneOf
-) -> None:
-    mode = examine_power_mode(boards("orin-nano-super-jp6").tree())
-    assert mode == MAXN
-    told = one_of(judge_clocks(replace(ORIN, mode=mode)), "power mode")
-    assert told.found == "MAXN_SUPER (2); the default is 25W"
+    assert examine_clocks(tree, Measured(), BOARD).boost is False
 
 
 @pytest.mark.parametrize(
-    ("status", "conf", "said"),
+    ("mode", "said"),
     [
-        ("pmode:0001", f"{MODEL}\n< PM_CONFIG DEFAULT=1 >", "25W (1), the default"),
-        ("pmode:0007", MODEL, "a name that /etc/nvpmodel.conf lacks (7)"),
-        ("garbage", "", "not known: /var/lib/nvpmodel/status does not say"),
+        (PowerMode(MAXN, DEFAULT, None), "MAXN_SUPER (2); the default is 25W (1)"),
+        (
+            PowerMode(DEFAULT, DEFAULT, None),
+            "25W (1), which caps GPU 918 MHz, the default",
+        ),
+        (PowerMode(Mode(7, "odd"), None, None), "odd (7)"),
+        (PowerMode(None, DEFAULT, None, "no mode"), "not known: no mode"),
     ],
 )
 def test_modes_are_told_as_far_as_they_are_known(
-    status: str, conf: str, said: str, make_tree: MakeTree, one_of: OneOf
+    mode: PowerMode, said: str, one_of: OneOf
 ) -> None:
-    tree = make_tree({"var/lib/nvpmodel/status": status, "etc/nvpmodel.conf": conf})
-    facts = replace(ORIN, mode=examine_power_mode(tree))
-    assert one_of(judge_clocks(facts), "power mode").found == said
+    told = one_of(judge_clocks(replace(ORIN, mode=mode)), "power mode")
+    assert told.found == said
 
 
-def test_a_machine_without_modes_is_told_nothing_of_them(make_tree: MakeTree) -> None:
-    assert examine_power_mode(make_tree({})) is None
+def test_governors_are_told_together(one_of: OneOf) -> None:
+    told = one_of(judge_clocks(ORIN), "governor")
+    assert told.found == "cpu0 cpu4 schedutil; gpu nvhost_podgov"
 
 
 def test_the_service_that_undoes_pinned_clocks_is_found(

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,7 @@ from edgepipe.telemetry.machine.heat import examine_heat, judge_heat
 from edgepipe.telemetry.machine.probe import Measured
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Quality, Reading
 
-from .conftest import OneOf
+from .conftest import BOARD, OneOf
 
 TRIPS = {"passive": 99.0, "critical": 104.5}
 
@@ -23,7 +24,7 @@ def reading(
 
 
 def judged(*readings: Reading, before: tuple[Reading, ...] = ()) -> list[Finding]:
-    return [*judge_heat(examine_heat(Measured(readings, before), None))]
+    return [*judge_heat(examine_heat(Measured(readings, before), BOARD))]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +112,11 @@ def test_where_nothing_would_show_throttling_it_is_not_known(one_of: OneOf) -> N
 
 def test_a_quiet_fan_is_noted(one_of: OneOf) -> None:
     measured = Measured([reading(Kind.FAN, "pwmfan", 0.23)])
-    quiet = one_of(judge_heat(examine_heat(measured, "quiet")), "fan")
+    board = replace(BOARD, fan_profile="quiet", fan_rpm=1786)
+    quiet = one_of(judge_heat(examine_heat(measured, board)), "fan")
     assert (quiet.level, quiet.found) == (
         Level.NOTE,
-        "pwmfan 23 %, profile quiet (nvpmodel)",
+        "pwmfan 23 %, 1786 rpm, profile quiet",
     )
-    assert one_of(judge_heat(examine_heat(measured, "cool")), "fan").level is Level.OK
+    cool = replace(BOARD, fan_profile="cool")
+    assert one_of(judge_heat(examine_heat(measured, cool)), "fan").level is Level.OK
