@@ -9,7 +9,7 @@ from edgepipe.telemetry.sensors.clocks import cpu_policies, devfreq_devices
 from edgepipe.telemetry.sensors.power_mode import PowerMode, read_power_mode
 from edgepipe.telemetry.sensors.tree import Tree
 
-_RELEASE = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
+_RELEASE = re.compile(r"#\s*R(\d{1,4})\s*\(release\),\s*REVISION:\s*([\d.]{1,20})")
 _JETPACK = {32: "4", 34: "5", 35: "5", 36: "6", 38: "7", 39: "7"}
 """The major version of JetPack by that of L4T."""
 _JETPACK_MINOR: Mapping[tuple[int, ...], str] = {

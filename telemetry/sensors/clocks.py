@@ -1,5 +1,6 @@
 """Clocks of processors, GPUs and memory, and the load of a Jetson's GPU."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -154,7 +155,7 @@ def _load(tree: Tree, names: Names) -> Iterator[Gauge]:
     folders += [tree.root / folder for folder in _GPU_FOLDERS]
     for folder in folders:
         path = folder / "load"
-        if path.exists():
+        if os.path.exists(path):
             name = names.unique(Kind.LOAD, "gpu")
             channel = Channel(Kind.LOAD, name, "nvgpu load", step=1 / _PERMILLE)
             yield Gauge(channel, tree.open(path), 1, _PERMILLE, 0, _PERMILLE)

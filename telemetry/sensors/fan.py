@@ -1,5 +1,6 @@
 """How fast a Jetson's fan is driven."""
 
+import os
 from collections.abc import Callable, Iterator
 
 from edgepipe.telemetry.sensors.devices import hwmon_devices
@@ -32,7 +33,7 @@ def find_fan(
 
 
 def _fans(tree: Tree, now_ns: Callable[[], int]) -> Iterator[tuple[str, Handle]]:
-    if (tree.root / _OLD).exists():
+    if os.path.exists(tree.root / _OLD):
         yield "pwm-fan", tree.open(_OLD)
     for device in hwmon_devices(tree, now_ns):
         if device.identity.name == "pwmfan":

@@ -1,5 +1,6 @@
 """Counters of the events in which hardware held the clocks down by itself."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def _thermal_throttle(tree: Tree, now_ns: Callable[[], int]) -> list[Sensor]:
             ((package, core), counters / "core_throttle_count"),
             ((package,), counters / "package_throttle_count"),
         ):
-            if key not in files and path.exists():
+            if key not in files and os.path.exists(path):
                 files[key] = path
     handles = [tree.open(path) for path in files.values()]
     return [ThrottleCounters(handles, now_ns)] if handles else []

@@ -13,9 +13,9 @@ from edgepipe.telemetry.sensors.tree import Tree
 _STATUS = "var/lib/nvpmodel/status"
 _TABLE = "etc/nvpmodel.conf"
 _MOST_BYTES = 1 << 18
-_MODE = re.compile(r"^<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)\s*>$")
-_DEFAULT = re.compile(r"^<\s*PM_CONFIG\s+DEFAULT=(\d+)\s*>$")
-_CAP = re.compile(r"^(\w+)\s+MAX_FREQ\s+(-?\d+)$")
+_MODE = re.compile(r"^<\s*POWER_MODEL\s+ID=(\d{1,9})\s+NAME=(\S+)\s*>$")
+_DEFAULT = re.compile(r"^<\s*PM_CONFIG\s+DEFAULT=(\d{1,9})\s*>$")
+_CAP = re.compile(r"^(\w+)\s+MAX_FREQ\s+(-?\d{1,15})$")
 _CORE = re.compile(r"^CPU_ONLINE\s+CORE_\d+\s+([01])$")
 
 
@@ -55,7 +55,7 @@ def read_power_mode(tree: Tree) -> PowerMode | None:
     if status is None and not table:
         return None
     modes, default = _parse(table)
-    number = re.search(r"pmode:(\d+)", status or "")
+    number = re.search(r"pmode:(\d{1,9})\b", status or "")
     fan = re.search(r"fmode:(?:fanmode_)?(\w+)", status or "")
     current = None
     if number:

@@ -22,6 +22,7 @@ _PROCESSORS = {
     "zenpower": re.compile(""),
 }
 """hwmon drivers of processors, and which of their labels are of the whole."""
+_INPUT = re.compile(r"temp(\d+)_input")
 _FANS = re.compile(r"(pwm|gpio)?-?fan", re.IGNORECASE)
 _NOT_IN_USE = {-1: "not in use"}
 
@@ -92,9 +93,10 @@ def _hwmon(tree: Tree, now_ns: Callable[[], int], names: Names) -> Iterator[Gaug
 def _processor(
     device: Device, wanted: re.Pattern[str], names: Names
 ) -> Iterator[Gauge]:
-    for i in range(1, 1 + sum(file.endswith("_input") for file in device.files())):
+    files = [_INPUT.fullmatch(file) for file in device.files()]
+    for i in sorted(int(found[1]) for found in files if found):
         label = device.text(f"temp{i}_label") or device.identity.name
-        if f"temp{i}_input" in device.files() and wanted.match(label):
+        if wanted.match(label):
             channel = Channel(
                 Kind.TEMPERATURE,
                 names.unique(Kind.TEMPERATURE, label),
