@@ -180,10 +180,10 @@ class Integral:
     def _cell_of(self, at_ns: int, value: float) -> None:
         if self._counter:
             return
-        difference = self._cell.add(at_ns // CELL_NS, value)
-        if difference is not None:
-            self._part.cell_square += difference * difference
-            self._part.cells += 1
+        found = self._cell.add(at_ns // CELL_NS, value)
+        if found is not None:
+            earlier, difference = found
+            self._part.compare(earlier * CELL_NS, difference)
 
     def _cut(self) -> None:
         at_ns = self._ahead.pop(0)
@@ -212,16 +212,21 @@ class _Cell:
         self._count = 0
         self._before: float | None = None
 
-    def add(self, number: int, value: float) -> float | None:
-        """Count a reading; when it begins a new cell: how the last two differ."""
-        difference = None
+    def add(self, number: int, value: float) -> tuple[int, float] | None:
+        """Count a reading.
+
+        Returns:
+            When it begins a new cell: the number of the earlier of the two before, and
+            by how much they differ.
+        """
+        found = None
         if self._number is not None and number != self._number:
             mean = self._sum / self._count
             if self._before is not None:
-                difference = mean - self._before
+                found = self._number - 1, mean - self._before
             self._before = mean if number == self._number + 1 else None
             self._sum, self._count = 0.0, 0
         self._number = number
         self._sum += value
         self._count += 1
-        return difference
+        return found

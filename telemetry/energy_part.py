@@ -30,6 +30,9 @@ class Part:
     """Sum of the squared differences between means of seconds that follow each
     other."""
     cells: int = 0
+    leads: tuple[tuple[int, float], ...] = ()
+    """When the earlier second began, and the squared difference, where that was before
+    this part: what was before does not scatter within it."""
     changes: int = 0
     """How often a counter was seen to change."""
     resets: int = 0
@@ -64,6 +67,15 @@ class Part:
         self.last_ns = at_ns
         self.samples += 1
 
+    def compare(self, earlier_ns: int, difference: float) -> None:
+        """Take in how the means of two seconds differ."""
+        square = difference * difference
+        if earlier_ns >= self.start_ns:
+            self.cell_square += square
+            self.cells += 1
+        else:
+            self.leads = (*self.leads, (earlier_ns, square))
+
     def joined(self, after: "Part") -> "Part":
         """This part and the one that begins where it ends."""
         first_ns = after.first_ns if self.first_ns is None else self.first_ns
@@ -71,6 +83,8 @@ class Part:
         inner = [self.inner_gap_ns, after.inner_gap_ns]
         if self.last_ns is not None and after.first_ns is not None:
             inner.append(after.first_ns - self.last_ns)
+        own = [square for at_ns, square in after.leads if at_ns >= self.start_ns]
+        foreign = tuple(lead for lead in after.leads if lead[0] < self.start_ns)
         return Part(
             start_ns=self.start_ns,
             end_ns=after.end_ns,
@@ -83,8 +97,9 @@ class Part:
             steps=self.steps + after.steps,
             stepped_ns=self.stepped_ns + after.stepped_ns,
             largest_step=max(self.largest_step, after.largest_step),
-            cell_square=self.cell_square + after.cell_square,
-            cells=self.cells + after.cells,
+            cell_square=self.cell_square + after.cell_square + sum(own),
+            cells=self.cells + after.cells + len(own),
+            leads=self.leads + foreign,
             changes=self.changes + after.changes,
             resets=self.resets + after.resets,
             first_ns=first_ns,
