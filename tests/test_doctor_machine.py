@@ -1,6 +1,7 @@
 """``edgepipe doctor`` without a source, in a process of its own."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgepipe.cli import main
-from edgepipe.commands.doctor_machine import exit_code
+from edgepipe.commands.doctor_machine import exit_code, painted
 from edgepipe.commands.session import Request
 from edgepipe.telemetry.machine.finding import Area, Finding, Level
+from edgepipe.telemetry.machine.text import render_machine
 from edgepipe.telemetry.machine.verdict import fitness
 
 
@@ -71,6 +73,19 @@ def test_exit_codes(
     fit = fitness(found)
     assert exit_code(found, fit, strict=False) == usual
     assert exit_code(found, fit, strict=True) == strict
+
+
+def test_colours_change_no_letter() -> None:
+    found = [
+        Finding(Area.HEAT, "throttling", Level.WARNING, "now", "slow"),
+        Finding(Area.REALTIME, "kernel", Level.OK, "PREEMPT_RT"),
+        Finding(Area.SOFTWARE, "engines", Level.PROBLEM, "none", "nothing runs"),
+    ]
+    text = render_machine(found, fitness(found))
+    coloured = painted(text)
+    assert "\033[33m! throttling      \033[0mnow" in coloured
+    assert "\033[1mreal-time\033[0m\n" in coloured
+    assert re.sub(r"\033\[\d+m", "", coloured) == text
 
 
 def test_a_strict_bench_takes_the_reasons_into_its_verdict(

@@ -151,7 +151,7 @@ def _others(facts: Processors) -> Finding:
         return _unknown("others", f"nobody looked twice{load}")
     cpus, top = facts.activity.others_cpus, facts.activity.top
     names = ", ".join(f"{u.name} ({u.pid}) {u.cpus:.2f}" for u in top)
-    text = f"others keep {cpus:.2f} CPUs busy"
+    text = f"{cpus:.2f} CPUs are busy with others' work"
     text += f": {names}{load}" if names else load
     if cpus < OTHERS_SHARE * len(facts.usable or facts.online or {0}):
         return _found("others", Level.OK, text)

@@ -85,7 +85,7 @@ def _better(others: tuple[str, ...]) -> str:
 
 
 def _step(step_ns: int) -> Finding:
-    text = f"the smallest step seen is {step_ns} ns"
+    text = f"{step_ns} ns, the smallest step seen"
     if step_ns < COARSE_NS:
         return _found("resolution", Level.OK, text)
     costs = "times shorter than that are shown as none"

@@ -1,6 +1,8 @@
 """``edgepipe doctor`` without a source: is this machine fit to run, and to measure?"""
 
 import dataclasses
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -36,9 +38,34 @@ def examine_and_tell(*, as_json: bool, strict: bool) -> int:
         if not print_json(document(machine, found, fit)):
             return 1
     else:
-        sys.stdout.write(render_machine(found, fit))
+        text = render_machine(found, fit)
+        sys.stdout.write(painted(text) if _has_colours() else text)
         sys.stdout.flush()
     return exit_code(found, fit, strict=strict)
+
+
+_BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
+_COLOURS = (
+    (r"^[a-z-]+$", _BOLD),
+    (r"^! \S.{15}", _YELLOW),
+    (r"^X \S.{15}", _RED),
+    (r"^NOT fit", _RED),
+    (r"^fit", _GREEN),
+)
+"""What is painted how, by the codes of terminals."""
+
+
+def painted(text: str) -> str:
+    """The text with the marks of what matters in colours."""
+    for pattern, code in _COLOURS:
+        text = re.sub(pattern, rf"\033[{code}m\g<0>\033[0m", text, flags=re.M)
+    return text
+
+
+def _has_colours() -> bool:
+    """Whether a person looks, at a terminal that can, and wants them."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and sys.stdout.isatty()
 
 
 def exit_code(found: "Sequence[Finding]", fit: "Fitness", *, strict: bool) -> int:

@@ -86,7 +86,10 @@ def test_others_at_work_are_named_and_speak_against_a_bench(one_of: OneOf) -> No
     busy = Activity(1.25, 0.0, (User(77, "ffmpeg", 1.1), User(5, "top", 0.1)))
     found = one_of(judge_processors(replace(FOUR, activity=busy)), "others")
     assert found.speaks_against_a_bench
-    assert "1.25 CPUs busy: ffmpeg (77) 1.10, top (5) 0.10" in found.found
+    assert (
+        "1.25 CPUs are busy with others' work: ffmpeg (77) 1.10, top (5) 0.10"
+        in found.found
+    )
 
 
 @pytest.mark.parametrize(("cpus", "level"), [(0.39, Level.OK), (0.4, Level.WARNING)])
