@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from edgepipe.telemetry.sensors.devices import Device, hwmon_devices
 from edgepipe.telemetry.sensors.gauges import Names
 from edgepipe.telemetry.sensors.rails import (
+    MOST_MA,
     CheckedPower,
     PowerFile,
     Rail,
@@ -27,9 +28,11 @@ _PER_WATT = 1_000_000
 _SHUNT_STEP_UV = 40
 """The INA3221's smallest step of the voltage over a shunt (TI SBOS576, 7.6.2)."""
 _SHUNT_RANGE_UV = 163_800
-"""And the largest; a limit there is none."""
+"""And the largest voltage; a limit there is none."""
 _NO_SHUNT_MA = 32_760
 """A limit that is none, where the shunt is not told."""
+_BUS_RANGE_MV = 32_760
+"""The highest voltage that its register can hold."""
 _POWER = re.compile(r"power(\d+)_(input|average)$")
 _NO_RAIL = re.compile(r"(bat\d*|ac\d*|acad|adp\d*)$|ucsi|.*battery", re.I)
 """Names of chargers and batteries, which the kernel shows here as well."""
@@ -83,8 +86,15 @@ def _ina3221(device: Device, names: Names) -> Iterator[Supply]:
             step=_step_w(device, i),
             limits=_limits(device, i),
         )
-        rail = VoltsTimesAmperes(device.file(volts), device.file(amperes))
-        yield Supply(channel, rail, volts, amperes)
+        most = _BUS_RANGE_MV, _most_ma(device, i)
+        rail = VoltsTimesAmperes(device.file(volts), device.file(amperes), *most)
+        yield Supply(channel, rail, volts, amperes, *most)
+
+
+def _most_ma(device: Device, i: int) -> int:
+    """The current at which the shunt's voltage leaves the chip's range."""
+    shunt_uohm = device.number(f"shunt{i}_resistor") or 0
+    return _SHUNT_RANGE_UV * 1000 // shunt_uohm if shunt_uohm > 0 else MOST_MA
 
 
 def _step_w(device: Device, i: int) -> float | None:
@@ -97,8 +107,8 @@ def _step_w(device: Device, i: int) -> float | None:
 
 def _limits(device: Device, i: int) -> Mapping[str, float]:
     mv = device.number(f"in{i}_input")
-    shunt_uohm = device.number(f"shunt{i}_resistor")
-    none_ma = _SHUNT_RANGE_UV * 1000 / shunt_uohm if shunt_uohm else _NO_SHUNT_MA
+    most_ma = _most_ma(device, i)
+    none_ma = _NO_SHUNT_MA if most_ma == MOST_MA else most_ma
     limits = {name: device.number(f"curr{i}_{name}") or 0 for name in ("max", "crit")}
     return {
         name: ma * mv / 1e6 for name, ma in limits.items() if mv and 0 < ma < none_ma

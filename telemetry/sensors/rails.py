@@ -7,8 +7,9 @@ from edgepipe.telemetry.sensors.reading import Channel, Quality, Reading, no_rea
 from edgepipe.telemetry.sensors.sensor import Pace
 from edgepipe.telemetry.sensors.tree import Handle, Number, read_number
 
-_MOST_MV, _MOST_MA, _MOST_W = 10**6, 10**7, 10**6
-"""1 kV, 10 kA, 1 MW: no sensor that is read here measures more."""
+MOST_MV, MOST_MA = 10**6, 10**7
+"""1 kV, 10 kA: no sensor that is read here measures more."""
+_MOST_W = 10**6
 _UNITS_DIFFER = 3.0
 """Power that is so many times V*I, or V*I that power, has another unit."""
 _CHECK_EACH = 50
@@ -63,17 +64,32 @@ class PowerFile:
 
 
 class VoltsTimesAmperes:
-    """A rail that tells voltage (mV) and current (mA), read one after the other."""
+    """A rail that tells voltage (mV) and current (mA), read one after the other.
 
-    def __init__(self, millivolts: Handle, milliamperes: Handle) -> None:
+    Args:
+        millivolts: The one file.
+        milliamperes: The other.
+        most_mv: More than this, in either direction, the sensor cannot measure.
+        most_ma: The same of the current.
+    """
+
+    def __init__(
+        self,
+        millivolts: Handle,
+        milliamperes: Handle,
+        most_mv: int = MOST_MV,
+        most_ma: int = MOST_MA,
+    ) -> None:
         self._millivolts = millivolts
         self._milliamperes = milliamperes
+        self._most_mv = most_mv
+        self._most_ma = most_ma
 
     def parts(self) -> tuple[Number, Number]:
         """Millivolts and milliamperes."""
         return (
-            _within(read_number(self._millivolts), _MOST_MV),
-            _within(read_number(self._milliamperes), _MOST_MA),
+            _within(read_number(self._millivolts), self._most_mv),
+            _within(read_number(self._milliamperes), self._most_ma),
         )
 
     def measure(self) -> Watts:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from edgepipe.telemetry.sensors.devices import Device
 from edgepipe.telemetry.sensors.gauges import Gauge, GaugeSensor, Names
-from edgepipe.telemetry.sensors.rails import Rail, RailSensor
+from edgepipe.telemetry.sensors.rails import MOST_MA, MOST_MV, Rail, RailSensor
 from edgepipe.telemetry.sensors.reading import Channel, Kind
 from edgepipe.telemetry.sensors.sensor import Pace, Sensor
 
 _PER_UNIT = 1000
-_MOST_MV, _MOST_MA = 10**6, 10**7
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +21,9 @@ class Supply:
     rail: Rail
     volts: str = ""
     amperes: str = ""
+    most_mv: int = MOST_MV
+    most_ma: int = MOST_MA
+    """More than this the sensor cannot measure."""
 
 
 def supply_sensors(
@@ -42,8 +44,8 @@ def supply_sensors(
 
 def _gauges(device: Device, supply: Supply, names: Names) -> Iterable[Gauge]:
     for kind, file, most in (
-        (Kind.VOLTAGE, supply.volts, _MOST_MV),
-        (Kind.CURRENT, supply.amperes, _MOST_MA),
+        (Kind.VOLTAGE, supply.volts, supply.most_mv),
+        (Kind.CURRENT, supply.amperes, supply.most_ma),
     ):
         if file:
             name = names.unique(kind, supply.channel.name)

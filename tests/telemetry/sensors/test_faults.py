@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgepipe.telemetry.sensors.board import identify, why_no_power
 from edgepipe.telemetry.sensors.kernel import find_board
-from edgepipe.telemetry.sensors.reading import Reading
+from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.sensor import Sensor
 from edgepipe.telemetry.sensors.totals import choose_totals
 from tests.telemetry.boards import NAMES, Boards, Machine, files_of
@@ -72,7 +72,7 @@ def check(readings: dict[str, Reading]) -> None:
             assert reading.reason
         else:
             assert math.isfinite(reading.value)
-            assert reading.value != -256
+            assert reading.channel.kind is not Kind.TEMPERATURE or reading.value > -100
 
 
 class Running:
@@ -114,7 +114,7 @@ def test_a_file_that_fails_while_it_runs_costs_its_own_channels(
 
 
 @settings(
-    max_examples=120,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

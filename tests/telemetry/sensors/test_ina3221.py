@@ -75,6 +75,16 @@ def test_a_channel_that_is_switched_off_is_none(tmp_path: Path) -> None:
     assert list(rails(write(files, tmp_path).tree())) == ["VDD_IN"]
 
 
+@pytest.mark.parametrize(
+    "what", [{"in1_input": -256_000}, {"in1_input": 32_768}, {"curr1_input": 32_768}]
+)
+def test_what_the_chip_cannot_measure_is_no_measurement(
+    tmp_path: Path, what: dict[str, int]
+) -> None:
+    files = hwmon(0, "ina3221", **{**RAIL, **what, "shunt1_resistor": 5_000})
+    assert read_rails(write(files, tmp_path).tree()) == {"VDD_IN": None}
+
+
 def test_a_rail_whose_sensor_has_an_offset_stays_negative(boards: Boards) -> None:
     read = read_rails(boards("agx-thor-jp7.gpu-gated").tree())
     assert read["VDD_GPU"] == pytest.approx(-0.39248)
