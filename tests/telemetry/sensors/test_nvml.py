@@ -21,22 +21,13 @@ from .fake_nvml import (
     FakeNvml,
     Refusal,
 )
+from .fake_time import FakeTime
 
 S = 1_000_000_000
 
 
-class Time:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.ns = 100 * S
-
-    def __call__(self) -> int:
-        return self.ns
-
-
-def found(library: FakeNvml, now_ns: Time | None = None) -> list[Sensor]:
-    return find_nvml(now_ns or Time(), library)
+def found(library: FakeNvml, now_ns: FakeTime | None = None) -> list[Sensor]:
+    return find_nvml(now_ns or FakeTime(), library)
 
 
 def readings(sensors: list[Sensor]) -> dict[str, Reading]:
@@ -222,7 +213,7 @@ def test_several_gpus_are_told_apart() -> None:
 def test_a_lost_gpu_gives_reasons_costs_one_call_a_sweep_and_comes_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    library, time = FakeNvml(), Time()
+    library, time = FakeNvml(), FakeTime()
     sensors = found(library, time)
     library.everything = LOST
     before = library.calls.total()
@@ -240,7 +231,7 @@ def test_a_lost_gpu_gives_reasons_costs_one_call_a_sweep_and_comes_back(
 
 
 def test_after_a_driver_reset_the_library_is_opened_anew() -> None:
-    library, time = FakeNvml(), Time()
+    library, time = FakeNvml(), FakeTime()
     sensors = found(library, time)
     library.opened = 0  # the driver was unloaded under us
     library.init = UNINITIALIZED
@@ -256,7 +247,7 @@ def test_after_a_driver_reset_the_library_is_opened_anew() -> None:
 
 
 def test_opening_anew_is_not_tried_at_each_sweep() -> None:
-    library, time = FakeNvml(), Time()
+    library, time = FakeNvml(), FakeTime()
     sensors = found(library, time)
     library.everything = UNKNOWN
     for _ in range(100):
@@ -266,7 +257,7 @@ def test_opening_anew_is_not_tried_at_each_sweep() -> None:
 
 
 def test_one_call_that_keeps_failing_neither_reopens_nor_silences_the_rest() -> None:
-    library, time = FakeNvml(), Time()
+    library, time = FakeNvml(), FakeTime()
     sensors = found(library, time)
     library.answers["field 186"] = Refusal(UNKNOWN)
     for _ in range(100):
@@ -279,7 +270,7 @@ def test_one_call_that_keeps_failing_neither_reopens_nor_silences_the_rest() -> 
 
 
 def test_a_gpu_that_is_not_ready_yet_is_kept_and_read_later() -> None:
-    library, time = FakeNvml(), Time()
+    library, time = FakeNvml(), FakeTime()
     library.answers |= {
         name: Refusal(NOT_READY) for name in library.answers if name != "Name"
     }
@@ -300,7 +291,7 @@ def test_what_worked_once_is_asked_again_even_if_it_says_not_supported() -> None
 
 
 def test_energy_never_falls_when_the_driver_starts_counting_anew() -> None:
-    library, time = FakeNvml(), Time()
+    library, time = FakeNvml(), FakeTime()
     sensors = found(library, time)
     readings(sensors)
     time.ns += S

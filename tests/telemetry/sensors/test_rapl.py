@@ -11,18 +11,10 @@ from edgepipe.telemetry.sensors.reading import Quality, Reading, Scope
 from edgepipe.telemetry.sensors.sensor import Pace, Sensor
 from edgepipe.telemetry.sensors.tree import Handle, KeptFile, Tree
 
+from .fake_time import FakeTime
+
 S = 1_000_000_000
 RANGE_UJ = 262_143_328_850
-
-
-class Time:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.ns = 100 * S
-
-    def __call__(self) -> int:
-        return self.ns
 
 
 class Machine:
@@ -30,7 +22,7 @@ class Machine:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.time = Time()
+        self.time = FakeTime()
 
     def zone(
         self, zone: str, name: str, uj: int, range_uj: int = RANGE_UJ, enabled: int = 1

@@ -3,9 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Condition
 
 import pytest
 
@@ -20,6 +19,8 @@ from edgepipe.telemetry.sensors.tegrastats import (
 from edgepipe.telemetry.sensors.tegrastats_feed import Feed
 from edgepipe.telemetry.sensors.tegrastats_line import parse_line
 
+from .fake_time import FakeTime
+
 S = 1_000_000_000
 SAMPLES = Path(__file__).with_name("tegrastats_samples.jsonl")
 LINES = {
@@ -28,28 +29,6 @@ LINES = {
     for each in [json.loads(text)]
 }
 NANO = LINES["orin-nano-nosudo-r36"]
-
-
-class Time:
-    """A clock that a test sets; a test can wait until somebody has looked at it."""
-
-    def __init__(self) -> None:
-        self.ns = 100 * S
-        self._looked = Condition()
-
-    def __call__(self) -> int:
-        with self._looked:
-            self._looked.notify_all()
-        return self.ns
-
-    def until(self, happened: Callable[[], bool]) -> None:
-        """Wait for what another thread does next to reading the clock."""
-        with self._looked:
-            for _ in range(500):
-                if happened():
-                    return
-                self._looked.wait(0.02)
-        raise AssertionError("it did not happen within 10 s")
 
 
 class Printer:
@@ -66,8 +45,8 @@ class Printer:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> FakeTime:
+    return FakeTime()
 
 
 @pytest.fixture
@@ -88,7 +67,9 @@ def readings(sensors: list[Sensor]) -> dict[str, Reading]:
     return {r.channel.key: r for sensor in sensors for r in sensor.read()}
 
 
-def test_the_first_line_says_what_there_is(time: Time, closing: list[Sensor]) -> None:
+def test_the_first_line_says_what_there_is(
+    time: FakeTime, closing: list[Sensor]
+) -> None:
     closing += find_tegrastats(time, command=says(NANO))
     found = readings(closing)
     assert {key: r.value for key, r in found.items() if "cpu" not in key} == {
@@ -120,7 +101,7 @@ def test_no_recorded_line_gives_a_value_that_was_not_measured(name: str) -> None
 
 
 def test_a_zone_that_is_left_out_while_it_is_off_comes_back(
-    time: Time, tmp_path: Path, closing: list[Sensor]
+    time: FakeTime, tmp_path: Path, closing: list[Sensor]
 ) -> None:
     off = LINES["agx-orin-r36.4"]
     assert "gpu@" not in off
@@ -135,7 +116,7 @@ def test_a_zone_that_is_left_out_while_it_is_off_comes_back(
 
 
 def test_a_silent_process_is_stale_and_is_replaced(
-    time: Time, tmp_path: Path, closing: list[Sensor]
+    time: FakeTime, tmp_path: Path, closing: list[Sensor]
 ) -> None:
     starts = tmp_path / "starts"
     program = f'echo x >>{starts}; printf "%s\\n" "$0"; sleep 60'
@@ -154,7 +135,7 @@ def test_a_silent_process_is_stale_and_is_replaced(
 
 
 def test_a_process_that_ends_is_started_again_and_its_end_is_told(
-    time: Time, tmp_path: Path, closing: list[Sensor]
+    time: FakeTime, tmp_path: Path, closing: list[Sensor]
 ) -> None:
     printer = Printer(tmp_path)
     feed = Feed(printer.command, time, back_off_s=[0.0])
@@ -168,7 +149,7 @@ def test_a_process_that_ends_is_started_again_and_its_end_is_told(
     time.until(lambda: readings(closing)["power.VDD_IN"].value == 9.0)
 
 
-def test_a_line_that_was_cut_off_is_not_read(time: Time, tmp_path: Path) -> None:
+def test_a_line_that_was_cut_off_is_not_read(time: FakeTime, tmp_path: Path) -> None:
     printer = Printer(tmp_path)
     feed = Feed(printer.command, time, back_off_s=[0.0])
     feed.hold()
@@ -181,7 +162,7 @@ def test_a_line_that_was_cut_off_is_not_read(time: Time, tmp_path: Path) -> None
 
 
 def test_unknown_words_are_counted_and_arguments_and_language_are_given(
-    time: Time,
+    time: FakeTime,
 ) -> None:
     feed = Feed(
         ["sh", "-c", 'echo "$LC_ALL,$1,$2 APE 25"', "x", "--interval", "53"], time
@@ -203,7 +184,7 @@ def test_unknown_words_are_counted_and_arguments_and_language_are_given(
     ],
 )
 def test_what_gives_no_line_is_not_used_and_said_once(
-    time: Time, command: list[str], reason: str, caplog: pytest.LogCaptureFixture
+    time: FakeTime, command: list[str], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert find_tegrastats(time, command=command, first_line_s=0.3) == []
     (said,) = caplog.records
@@ -211,7 +192,7 @@ def test_what_gives_no_line_is_not_used_and_said_once(
 
 
 def test_where_there_is_no_tegrastats_nothing_is_said(
-    time: Time, caplog: pytest.LogCaptureFixture
+    time: FakeTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     if shutil.which("tegrastats"):
         pytest.skip("this machine has it")
@@ -219,7 +200,7 @@ def test_where_there_is_no_tegrastats_nothing_is_said(
     assert caplog.records == []
 
 
-def test_no_process_is_left_behind(time: Time, tmp_path: Path) -> None:
+def test_no_process_is_left_behind(time: FakeTime, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     # A wrapper whose child prints, as packages have them.
     program = f'sh -c \'echo $$ >{pid}; printf "%s\\n" "$0"; sleep 60\' "$0"; true'
