@@ -27,8 +27,11 @@ ERROR_PCT = 2.0
 _READINGS_OFF = 5.0
 """By how many readings of mean power an even comb is off, 19 times in 20."""
 _PHASES_OFF = 0.3
-"""The same in the spacing of phases, when a comb is locked; both by the table in
-docs/energy.md, whose load switches by 1.3 times its mean."""
+"""A lock is warned of where this share of mean power, divided by the number of phases,
+is more than the error that is allowed."""
+_PHASES_MOST = 0.85
+"""As a share of mean power: how far a lock on one phase puts the mean off. These three
+are by the table in docs/energy.md, whose load switches by 1.3 times its mean."""
 
 
 def phases(rate_hz: float, frame_hz: float, readings: int) -> int:
@@ -143,12 +146,13 @@ def needed_rate_warning(
     remedy = f"read it at {sampling_rate(wanted_hz, frame_rates):g} Hz"
     for frame_hz in frame_rates:
         seen = phases(rate_hz, frame_hz, int(rate_hz * window_s) // 2)
-        off_pct = 100 * _PHASES_OFF * ripple(frame_hz, tau_s) / seen
-        if off_pct > error_pct and seen < rate_hz * window_s / 4:
+        spacing_pct = 100 * ripple(frame_hz, tau_s) / seen
+        if _PHASES_OFF * spacing_pct > error_pct and seen < rate_hz * window_s / 4:
             return (
                 f"power is read {rate_hz:.4g} times a second while frames come "
                 f"{frame_hz:g} times: readings see {seen} moment(s) of a frame, and "
-                f"energy is off by some {off_pct:.2g} % however long the run; {remedy}"
+                f"energy may be off by {_PHASES_MOST * spacing_pct:.2g} % however long "
+                f"the run; {remedy}"
             )
     if rate_hz < needed_hz * 0.98:
         return (

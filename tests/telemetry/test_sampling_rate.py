@@ -105,7 +105,7 @@ def test_a_longer_window_and_a_slower_filter_need_fewer_readings() -> None:
 def test_a_rate_that_divides_the_frame_rate_is_warned_of_with_a_remedy() -> None:
     assert needed_rate_warning(10, 0, [30]) == (
         "power is read 10 times a second while frames come 30 times: readings see 1 "
-        "moment(s) of a frame, and energy is off by some 30 % however long the run; "
+        "moment(s) of a frame, and energy may be off by 85 % however long the run; "
         "read it at 47 Hz"
     )
 
