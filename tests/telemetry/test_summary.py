@@ -504,3 +504,32 @@ def test_a_run_to_which_nothing_happened_says_nothing_of_it(
 ) -> None:
     summary = build_summary(*make_run([make_frame(0)]))
     assert "befell" not in render_text(summary) + render_report(summary, ())
+
+
+def test_the_summarys_percentiles_are_those_of_all_frames(
+    make_run: MakeRun, make_frame: MakeFrame, cases: Path
+) -> None:
+    seconds = json.loads((cases / "E08/per_second_ms.json").read_text())
+    expected = json.loads((cases / "E08/expected.json").read_text())
+    latencies = [ms for second in seconds for ms in second]
+    frames = [make_frame(n, latency_ms=ms) for n, ms in enumerate(latencies)]
+    latency = build_summary(*make_run(frames))["streams"]["front"]["latency_ms"]
+    assert latency["n"] == expected["n"]
+    for name, wanted in {
+        "p50": "p50_pooled",
+        "p99": "p99_pooled",
+        "max": "max",
+    }.items():
+        assert isclose(latency[name], expected[wanted], abs_tol=1e-6)
+    assert isclose(latency["p99_9"], expected["p999_pooled"], rel_tol=0.01)
+    assert "p99_99" not in latency
+
+
+def test_a_percentile_that_too_few_frames_bear_is_null_and_says_so(
+    make_run: MakeRun, make_frame: MakeFrame
+) -> None:
+    frames = [make_frame(n, latency_ms=10 + n % 7) for n in range(1500)]
+    latency = build_summary(*make_run(frames))["streams"]["front"]["latency_ms"]
+    assert latency["p99"] is not None
+    assert latency["p99_9"] is None
+    assert "p99_9 needs 2995" in latency["reason"]
