@@ -12,11 +12,13 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edgepipe.telemetry.sensors.reading import Reading
+from edgepipe.telemetry.sensors.sensor import Sensor
 from edgepipe.telemetry.sensors.tree import KeptFile, Tree
 
 _DATA = Path(__file__).parent / "board_data"
@@ -146,6 +148,21 @@ def write(files: Files, root: Path) -> Machine:
 def _bytes_of(entry: str | dict[str, str]) -> bytes:
     text = entry if isinstance(entry, str) else entry.get("text", "")
     return (text if text.endswith("\0") else text + "\n").encode()
+
+
+def read_all(sensors: Iterable[Sensor]) -> dict[str, Reading]:
+    """One reading of each channel, by its key."""
+    return {each.channel.key: each for sensor in sensors for each in sensor.read()}
+
+
+def read_once(sensors: Iterable[Sensor]) -> dict[str, Reading]:
+    """The same of sensors that are not needed afterwards."""
+    found = list(sensors)
+    try:
+        return read_all(found)
+    finally:
+        for sensor in found:
+            sensor.close()
 
 
 class Boards:

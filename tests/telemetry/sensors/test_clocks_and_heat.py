@@ -8,14 +8,21 @@ import pytest
 from edgepipe.telemetry.sensors.kernel import find_board
 from edgepipe.telemetry.sensors.reading import Quality, Reading, Scope
 from edgepipe.telemetry.sensors.sensor import Pace
-from tests.telemetry.boards import Boards, Files, Machine, hwmon, write
+from tests.telemetry.boards import (
+    Boards,
+    Files,
+    Machine,
+    hwmon,
+    read_all,
+    read_once,
+    write,
+)
 
 MHZ = 1_000_000
 
 
 def sweep(machine: Machine, *, user: bool = False) -> dict[str, Reading]:
-    sensors = find_board(machine.tree(user=user), lambda: 5)
-    return {each.channel.key: each for sensor in sensors for each in sensor.read()}
+    return read_once(find_board(machine.tree(user=user), lambda: 5))
 
 
 def values(machine: Machine) -> dict[str, float | None]:
@@ -198,14 +205,10 @@ def test_a_cooling_device_that_is_not_in_use_is_not_at_zero(tmp_path: Path) -> N
 def test_a_counter_that_goes_back_is_told_as_it_is(boards: Boards) -> None:
     machine = boards("orin-nano-super-jp6.oc3")
     sensors = find_board(machine.tree(), lambda: 0)
-
-    def oc3() -> float | None:
-        readings = [each for sensor in sensors for each in sensor.read()]
-        return next(r.value for r in readings if r.channel.key == "events.oc3")
-
-    first = oc3()
+    first = read_all(sensors)["events.oc3"]
     machine.answer("sys/class/hwmon/hwmon3/oc3_event_cnt", b"12\n")
-    assert (first, oc3()) == (27_390.0, 12.0)
+    second = read_once(sensors)["events.oc3"]
+    assert (first.value, second.value) == (27_390.0, 12.0)
 
 
 def throttled_pc(folder: Path) -> Machine:
@@ -250,7 +253,7 @@ def test_a_line_of_memory_that_is_gone_costs_itself_only(boards: Boards) -> None
     machine = boards("orin-nano-super-jp6")
     sensors = find_board(machine.tree(), lambda: 0)
     machine.answer("proc/meminfo", b"MemTotal: 100 kB\nMemAvailable: x\n")
-    read = {r.channel.key: r for sensor in sensors for r in sensor.read()}
+    read = read_once(sensors)
     assert read["memory.total"].value == 102_400
     assert read["memory.available"].reason == "no line MemAvailable in meminfo"
 

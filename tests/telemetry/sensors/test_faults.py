@@ -13,7 +13,14 @@ from edgepipe.telemetry.sensors.kernel import find_board
 from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.sensor import Sensor
 from edgepipe.telemetry.sensors.totals import choose_totals
-from tests.telemetry.boards import NAMES, Boards, Machine, files_of
+from tests.telemetry.boards import (
+    NAMES,
+    Boards,
+    Machine,
+    files_of,
+    read_all,
+    read_once,
+)
 
 MACHINES = [name for name in NAMES if name != "vm-none"]
 ANSWERS = st.one_of(
@@ -59,7 +66,7 @@ def paths(name: str) -> list[str]:
 def sweep(sensors: list[Sensor]) -> dict[str, Reading]:
     for sensor in sensors:
         assert [r.channel for r in sensor.read()] == list(sensor.channels)
-    return {r.channel.key: r for sensor in sensors for r in sensor.read()}
+    return read_all(sensors)
 
 
 def told(readings: dict[str, Reading]) -> dict[str, tuple[object, ...]]:
@@ -90,7 +97,7 @@ def running(boards: Boards) -> dict[str, Running]:
     return {name: Running(boards(name)) for name in MACHINES}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, derandomize=True, deadline=None)
 @given(st.data())
 def test_a_file_that_fails_while_it_runs_costs_its_own_channels(
     running: dict[str, Running], data: st.DataObject
@@ -115,6 +122,7 @@ def test_a_file_that_fails_while_it_runs_costs_its_own_channels(
 
 @settings(
     max_examples=60,
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -128,7 +136,7 @@ def test_a_file_that_fails_from_the_start_costs_its_own_device(
     machine.answers[path] = answer
     tree = machine.tree()
     sensors = find_board(tree, Time())
-    readings = sweep(sensors)
+    readings = read_once(sensors)
     check(readings)
     choose_totals([channel for sensor in sensors for channel in sensor.channels])
     identify(tree)
@@ -153,7 +161,7 @@ def test_a_machine_all_of_whose_files_fail_has_reasons_only(
     sensors = find_board(machine.tree(), Time())
     for path in paths(name):
         machine.answers[path] = errno.EIO
-    readings = sweep(sensors)
+    readings = read_once(sensors)
     assert all(reading.value is None for reading in readings.values())
     assert all("EIO" in reading.reason for reading in readings.values())
     assert find_board(machine.tree(), Time()) is not None

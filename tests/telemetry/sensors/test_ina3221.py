@@ -9,7 +9,7 @@ from edgepipe.telemetry.sensors.iio import find_iio
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Scope
 from edgepipe.telemetry.sensors.sensor import Pace
 from edgepipe.telemetry.sensors.tree import Handle, KeptFile, Tree
-from tests.telemetry.boards import Boards, Files, files_of, hwmon, write
+from tests.telemetry.boards import Boards, Files, files_of, hwmon, read_once, write
 
 RAIL = {"in1_label": "VDD_IN", "in1_input": 5_000, "curr1_input": 1_000}
 
@@ -22,10 +22,9 @@ def rails(tree: Tree) -> dict[str, Channel]:
 
 def read_rails(tree: Tree) -> dict[str, float | None]:
     sensors = [*find_iio(tree, lambda: 0), *find_hwmon(tree, lambda: 0)]
-    readings = [each for sensor in sensors for each in sensor.read()]
     return {
         each.channel.name: each.value
-        for each in readings
+        for each in read_once(sensors).values()
         if each.channel.kind is Kind.POWER
     }
 

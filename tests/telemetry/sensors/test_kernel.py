@@ -1,23 +1,16 @@
 """Everything the kernel tells of ten machines."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from edgepipe.telemetry.sensors.kernel import find_board
 from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.sensor import Sensor
 from edgepipe.telemetry.sensors.totals import choose_totals
-from tests.telemetry.boards import EXPECTED, NAMES, Boards, Machine
+from tests.telemetry.boards import EXPECTED, NAMES, Boards, Machine, read_once
 
 
 def board_sensors(machine: Machine, *, user: bool = False) -> list[Sensor]:
     return find_board(machine.tree(user=user), lambda: 1_000)
-
-
-def sweep(sensors: Sequence[Sensor]) -> dict[str, Reading]:
-    readings = [each for sensor in sensors for each in sensor.read()]
-    return {reading.channel.key: reading for reading in readings}
 
 
 def values(readings: dict[str, Reading], kind: Kind) -> dict[str, float | None]:
@@ -31,8 +24,7 @@ def values(readings: dict[str, Reading], kind: Kind) -> dict[str, float | None]:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_machine_is_read_as_expected(boards: Boards, name: str) -> None:
     expected = EXPECTED[name]
-    sensors = board_sensors(boards(name))
-    readings = sweep(sensors)
+    readings = read_once(board_sensors(boards(name)))
     celsius = {
         zone: None if mc is None else mc / 1000
         for zone, mc in expected["temps_mc"].items()
@@ -50,9 +42,8 @@ def test_each_machine_is_read_as_expected(boards: Boards, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_machine_has_the_expected_total(boards: Boards, name: str) -> None:
-    sensors = board_sensors(boards(name))
-    readings = sweep(sensors)
-    totals = choose_totals([each for sensor in sensors for each in sensor.channels])
+    readings = read_once(board_sensors(boards(name)))
+    totals = choose_totals([each.channel for each in readings.values()])
     if EXPECTED[name]["total_w"] is None:
         assert totals.found == ()
         assert totals.reason
@@ -69,5 +60,5 @@ def test_a_reading_is_a_value_or_a_reason(boards: Boards, name: str) -> None:
     sensors = board_sensors(boards(name), user=True)
     for sensor in sensors:
         assert [reading.channel for reading in sensor.read()] == list(sensor.channels)
-    for reading in sweep(sensors).values():
+    for reading in read_once(sensors).values():
         assert reading.value is not None or reading.reason
