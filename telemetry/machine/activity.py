@@ -54,6 +54,8 @@ class Activity:
     """Virtual processors' time that the host gave to others."""
     top: tuple[User, ...]
     """Who used most of it, the busiest first."""
+    balances_interrupts: bool = False
+    """Whether irqbalance is among them, busy or not."""
 
 
 def take_snapshot(tree: Tree) -> Snapshot | None:
@@ -127,4 +129,5 @@ def activity_between(
         max(0.0, (after.busy - before.busy - own) / ticks),
         max(0.0, (after.steal - before.steal) / ticks),
         tuple(top[:SHOWN]),
+        any(process.name == "irqbalance" for process in after.processes.values()),
     )

@@ -57,6 +57,8 @@ class Clocks:
     """Who moves each clock; empty: none is shown."""
     boost: bool | None
     """Whether a processor may go beyond what it can hold for ever; None: not shown."""
+    on_battery: bool | None
+    """Whether a battery feeds the machine; None: it has none."""
     mode: PowerMode | None
     """None: no such thing on this machine."""
     mode_comes_back: bool | None
@@ -71,6 +73,7 @@ def examine_clocks(tree: Tree, measured: Measured, board: Board) -> Clocks:
         _ranges(measured),
         board.governors,
         _boost(tree),
+        _on_battery(tree),
         board.power_mode,
         is_undone_by_systemd(tree),
         board.is_jetson,
@@ -109,6 +112,15 @@ def _boost(tree: Tree) -> bool | None:
     return None if on is None else on > 0
 
 
+def _on_battery(tree: Tree) -> bool | None:
+    supplies = tree.glob("sys/class/power_supply/*")
+    batteries = [path for path in supplies if tree.text(path / "type") == "Battery"]
+    # Those of mice and pens have a scope of their own.
+    own = [path for path in batteries if tree.text(path / "scope") != "Device"]
+    states = [tree.text(path / "status") for path in own]
+    return "Discharging" in states if own else None
+
+
 def judge_clocks(facts: Clocks) -> Iterator[Finding]:
     """What the clocks mean for a run."""
     if facts.mode is not None:
@@ -116,6 +128,14 @@ def judge_clocks(facts: Clocks) -> Iterator[Finding]:
     if facts.governors:
         yield _found("governor", Level.OK, _grouped(facts.governors))
     yield _pinned(facts)
+    if facts.on_battery:
+        yield _found(
+            "supply",
+            Level.WARNING,
+            "a battery feeds the machine",
+            "clocks are held lower to save it, the more the emptier it is",
+            "plug it in",
+        )
     held = [each for each in facts.ranges if each.is_held_down]
     if held:
         yield _found(

@@ -1,7 +1,7 @@
 """Everything that is found out about a machine, in one call; nothing is changed."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgepipe.telemetry.machine.activity import (
@@ -21,7 +21,7 @@ from edgepipe.telemetry.machine.identity import (
 )
 from edgepipe.telemetry.machine.memory import Memory, examine_memory, judge_memory
 from edgepipe.telemetry.machine.power import Power, examine_power, judge_power
-from edgepipe.telemetry.machine.probe import Measured, look
+from edgepipe.telemetry.machine.probe import Look, Measured
 from edgepipe.telemetry.machine.processors import (
     Processors,
     examine_processors,
@@ -40,9 +40,10 @@ from edgepipe.telemetry.machine.software import (
 from edgepipe.telemetry.machine.storage import Storage, examine_storage, judge_storage
 from edgepipe.telemetry.machine.timing import Timing, examine_timing, judge_timing
 from edgepipe.telemetry.sensors.board import identify, why_no_power
-from edgepipe.telemetry.sensors.equipment import Equipment
 from edgepipe.telemetry.sensors.nvml import GpuUsers
 from edgepipe.telemetry.sensors.reading import Kind, Reading
+from edgepipe.telemetry.sensors.sensor import Sensor
+from edgepipe.telemetry.sensors.totals import choose_totals
 from edgepipe.telemetry.sensors.tree import Tree
 
 
@@ -67,8 +68,7 @@ class Looks:
     """What is measured beside the files; everything may be left out.
 
     Args:
-        equipment: Its sensors are read once, or twice with ``pause``, and stay the
-            caller's to close.
+        sensors: Read once, or twice with ``pause``; given away, to be closed.
         pause: Lets a moment pass between two looks at the counters; None: one look,
             and nothing is known of what others do.
         runs: Where run folders go.
@@ -77,7 +77,7 @@ class Looks:
         gpu: Who uses it.
     """
 
-    equipment: Equipment = field(default_factory=Equipment)
+    sensors: Sequence[Sensor] = ()
     pause: Callable[[], None] | None = None
     runs: Path | None = None
     step_ns: int | None = None
@@ -88,27 +88,32 @@ class Looks:
 def examine_machine(tree: Tree, looks: Looks | None = None) -> Machine:
     """Read what a machine shows of itself; what is unreadable is None, with a reason.
 
-    Nothing is changed, no command is run, and root is not needed.
+    Nothing is changed, no command is run, and root is not needed. The sensors are
+    closed, but for those that hang.
     """
     looks = looks or Looks()
-    before, sensors = take_snapshot(tree), looks.equipment.sensors
-    first, hung = look(sensors)
-    if looks.pause is None:
-        return _machine(tree, looks, _measured(looks, first, (), hung), None)
-    looks.pause()
-    second, hung_later = look([each for each in sensors if each.name not in hung])
-    measured = _measured(looks, second, first, (*hung, *hung_later))
-    return _machine(tree, looks, measured, _activity(tree, before))
+    processes, first = take_snapshot(tree), Look(looks.sensors)
+    answering = [each for each in looks.sensors if each not in first.hung]
+    second, before = first, list[Reading]()
+    activity = None
+    if looks.pause is not None:
+        looks.pause()
+        second, before = Look(answering), first.readings
+        activity = _activity(tree, processes)
+    for sensor in answering:
+        if sensor not in second.hung:
+            sensor.close()
+    measured = _measured(second.readings, before, {*first.hung, *second.hung})
+    return _machine(tree, looks, measured, activity)
 
 
 def _measured(
-    looks: Looks,
-    readings: Sequence[Reading],
-    before: Sequence[Reading],
-    hung: Sequence[str],
+    readings: Sequence[Reading], before: Sequence[Reading], hung: Iterable[Sensor]
 ) -> Measured:
-    equipment = looks.equipment
-    return Measured(readings, before, equipment.totals, equipment.no_power, hung)
+    silent = {each.channel for each in readings if each.value is None}
+    totals, reason = choose_totals([each.channel for each in readings], silent)
+    names = sorted(each.name for each in hung)
+    return Measured(readings, before, totals, reason, names)
 
 
 def _activity(tree: Tree, before: Snapshot | None) -> Activity | None:

@@ -11,14 +11,12 @@ from edgepipe.telemetry.machine.examine import (
     findings,
 )
 from edgepipe.telemetry.machine.identity import running_architecture
-from edgepipe.telemetry.machine.probe import look
 from edgepipe.telemetry.machine.timing import smallest_step_ns
 from edgepipe.telemetry.machine.verdict import fitness
-from edgepipe.telemetry.sensors.equipment import Equipment
 from edgepipe.telemetry.sensors.kernel import find_board
 from edgepipe.telemetry.sensors.nvml import find_nvml, other_gpu_users
 from edgepipe.telemetry.sensors.rapl import find_rapl
-from edgepipe.telemetry.sensors.totals import choose_totals
+from edgepipe.telemetry.sensors.sensor import Sensor
 from edgepipe.telemetry.sensors.tree import Tree
 
 PAUSE_S = 0.5
@@ -32,33 +30,25 @@ def examine_here(runs: Path, pause_s: float = PAUSE_S) -> Machine:
         runs: Where run folders go.
         pause_s: How long to watch what others do.
     """
-    equipment = equipment_of(Tree(), time.monotonic_ns)
-    try:
-        looks = Looks(
-            equipment=equipment,
-            pause=lambda: time.sleep(pause_s),
-            runs=runs,
-            step_ns=smallest_step_ns(),
-            architecture=running_architecture(),
-            gpu=other_gpu_users(),
-        )
-        return examine_machine(Tree(), looks)
-    finally:
-        for sensor in equipment.sensors:
-            sensor.close()
+    tree = Tree()
+    looks = Looks(
+        sensors=sensors_of(tree, time.monotonic_ns),
+        pause=lambda: time.sleep(pause_s),
+        runs=runs,
+        step_ns=smallest_step_ns(),
+        architecture=running_architecture(),
+        gpu=other_gpu_users(),
+    )
+    return examine_machine(tree, looks)
 
 
-def equipment_of(tree: Tree, now_ns: Callable[[], int]) -> Equipment:
-    """Every sensor of a machine, and which of them tell of all of it."""
-    sensors = [
+def sensors_of(tree: Tree, now_ns: Callable[[], int]) -> list[Sensor]:
+    """Every sensor of a machine; the caller's to close."""
+    return [
         *find_board(tree, now_ns),
         *find_rapl(tree, now_ns),
         *find_nvml(now_ns),
     ]
-    readings, _ = look(sensors)
-    silent = {each.channel for each in readings if each.value is None}
-    totals, reason = choose_totals([each.channel for each in readings], silent)
-    return Equipment(sensors, totals, reason)
 
 
 def preflight(runs: Path) -> list[str]:

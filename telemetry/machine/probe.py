@@ -1,16 +1,19 @@
 """One look at every sensor; one that hangs holds nobody up."""
 
-import time
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Thread
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 
 from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.sensor import Sensor
 from edgepipe.telemetry.sensors.totals import Total
 
+log = logging.getLogger(__name__)
+
 WAIT_S = 2.0
-"""How long the slowest sensor may take before it is left out."""
+"""How long a sensor may take before it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +36,45 @@ class Measured:
         return [each for each in self.readings if each.channel.kind in kinds]
 
 
-def look(
-    sensors: Sequence[Sensor], wait_s: float = WAIT_S
-) -> tuple[tuple[Reading, ...], tuple[str, ...]]:
-    """Each sensor's readings, and the names of those that did not answer in time.
+class Look:
+    """What all sensors say once; ``hung`` did not answer in time.
 
-    Those keep a thread, which is lost; they must be neither read again nor closed.
+    Those keep the thread that waits for them, which is lost: they must be neither read
+    again nor closed. Sensors are read one after the other, as in a run.
+
+    Args:
+        sensors: Read in their order.
+        wait_s: How long to wait for each.
     """
-    answers: dict[int, Sequence[Reading]] = {}
 
-    def read(number: int, sensor: Sensor) -> None:
-        answers[number] = sensor.read()
+    def __init__(self, sensors: Sequence[Sensor], wait_s: float = WAIT_S) -> None:
+        self.readings: list[Reading] = []
+        self.hung: list[Sensor] = []
+        reader: _Reader | None = None
+        for n, sensor in enumerate(sensors):
+            reader = reader or _Reader(sensors[n:])
+            try:
+                self.readings += reader.answers.get(timeout=wait_s)
+            except Empty:
+                self.hung.append(sensor)
+                reader.given_up.set()
+                reader = None
 
-    threads = [
-        Thread(target=read, args=each, name="look", daemon=True)
-        for each in enumerate(sensors)
-    ]
-    give_up_s = time.monotonic() + wait_s
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, give_up_s - time.monotonic()))
-    found = dict(answers)
-    return (
-        tuple(reading for n in sorted(found) for reading in found[n]),
-        tuple(each.name for n, each in enumerate(sensors) if n not in found),
-    )
+
+class _Reader:
+    """Reads sensors in a thread of its own until it is given up."""
+
+    def __init__(self, sensors: Sequence[Sensor]) -> None:
+        self.answers: SimpleQueue[Sequence[Reading]] = SimpleQueue()
+        self.given_up = Event()
+        Thread(target=self._run, args=(sensors,), name="look", daemon=True).start()
+
+    def _run(self, sensors: Sequence[Sensor]) -> None:
+        for sensor in sensors:
+            if self.given_up.is_set():
+                return
+            try:
+                self.answers.put(sensor.read())
+            except Exception:  # the thread's edge: a bug costs its sensor only
+                log.exception("sensor %s: this is a bug in edgepipe", sensor.name)
+                self.answers.put(())

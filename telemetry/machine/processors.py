@@ -40,6 +40,8 @@ class Processors:
     nodes: int | None
     """Groups of processors with memory of their own."""
     load_1min: float | None
+    balances_interrupts: bool
+    """Whether irqbalance was seen."""
     activity: Activity | None
     """None: nobody looked twice."""
     gpu: GpuUsers | None
@@ -69,14 +71,21 @@ def examine_processors(
         threads_share_cores=None if smt is None else smt > 0,
         nodes=None if nodes is None else len(nodes),
         load_1min=_load(tree),
+        balances_interrupts=activity is not None and activity.balances_interrupts,
         activity=activity,
         gpu=gpu,
-        gpu_loads={
-            reading.channel.name: reading.value
-            for reading in measured.of(Kind.LOAD)
-            if reading.value is not None
-        },
+        gpu_loads=_loads(measured),
     )
+
+
+def _loads(measured: Measured) -> dict[str, float]:
+    """The lower one of two looks: what flickers is no work."""
+    before = {each.channel: each.value for each in measured.before}
+    return {
+        each.channel.name: min(each.value, before.get(each.channel) or each.value)
+        for each in measured.of(Kind.LOAD)
+        if each.value is not None
+    }
 
 
 def _load(tree: Tree) -> float | None:
@@ -111,6 +120,8 @@ def judge_processors(facts: Processors) -> Iterator[Finding]:
             "how long a stage takes depends on what its neighbour does",
             "use one processor of each core: run.placement.cpu.cpus",
         )
+    if facts.balances_interrupts:
+        yield _interrupts(facts)
     yield from _layout(facts)
 
 
@@ -199,6 +210,15 @@ def _stolen(cpus: float) -> Finding:
         "frames stand still at any place; two runs do not compare",
         "measure when the host is idle, or on a machine of one's own",
     )
+
+
+def _interrupts(facts: Processors) -> Finding:
+    text = "irqbalance spreads them over the processors"
+    if not facts.isolated:
+        return _found("interrupts", Level.OK, text)
+    costs = "a camera's may come to a processor that was kept free for a stage"
+    remedy = "IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance"
+    return _found("interrupts", Level.NOTE, text, costs, remedy)
 
 
 def _layout(facts: Processors) -> Iterator[Finding]:

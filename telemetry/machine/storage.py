@@ -44,16 +44,23 @@ def examine_storage(tree: Tree, runs: Path | None) -> Storage:
     files = limit(tree, "Max open files")
     if runs is None:
         return Storage(None, None, None, None, "nobody asked", files)
-    place = runs.absolute()
-    existing = next(p for p in (place, *place.parents) if p.exists() or p == p.parent)
-    system = _system(tree, existing)
     try:
+        place = runs.absolute()
+        existing = _nearest(place)
         about = os.statvfs(existing)
-    except OSError as error:
-        return Storage(str(place), system, None, None, why(error), files)
+    except OSError as error:  # the current folder may be gone, for one
+        return Storage(str(runs), None, None, None, why(error), files)
     free = about.f_bavail * about.f_frsize
     writable = os.access(existing, os.W_OK | os.X_OK) and existing.is_dir()
-    return Storage(str(place), system, free, writable, "", files)
+    return Storage(str(place), _system(tree, existing), free, writable, "", files)
+
+
+def _nearest(place: Path) -> Path:
+    """The place, or what is nearest above it, as far as this user can see."""
+    return next(
+        (path for path in (place, *place.parents) if os.path.exists(path)),
+        Path("/"),
+    )
 
 
 def _system(tree: Tree, place: Path) -> str | None:

@@ -50,8 +50,10 @@ class _Zone:
         self.channel = Channel(Kind.ENERGY, name, f"RAPL {path.name}", scope, 0.0)
         self.control_type = _control_type(path)
         self._handle = tree.open(path / "energy_uj")
-        wraps_at = tree.number(path / "max_energy_range_uj").value
-        self._counter = GrowingCounter(_PER_JOULE, wraps_at or None, most_w)
+        wraps_at = tree.number(path / "max_energy_range_uj").value or 0
+        self._counter = GrowingCounter(
+            _PER_JOULE, wraps_at if wraps_at > 0 else None, most_w
+        )
         self._may_rest = word == "uncore"  # graphics, switched off when not used
         self._hidden = hidden
         self._last = -1

@@ -38,6 +38,11 @@ def test_what_others_do_is_told_in_processors() -> None:
     assert seen.others_cpus == 1.0
     assert seen.stolen_cpus == 0.1
     assert [(user.pid, user.cpus) for user in seen.top] == [(7, 0.6)]
+    assert not seen.balances_interrupts
+    idle = after._replace(processes={9: Process("irqbalance", 1)})
+    seen = activity_between(BEFORE, idle, processors=2)
+    assert seen is not None
+    assert seen.balances_interrupts
 
 
 def test_the_busiest_three_are_named() -> None:

@@ -25,8 +25,9 @@ CPU = {"cpu0": "schedutil", "cpu4": "schedutil", "gpu": "nvhost_podgov"}
 ORIN = Clocks(
     (LOOSE, GPU),
     CPU,
-    None,
-    PowerMode(MAXN, DEFAULT, "quiet"),
+    boost=None,
+    on_battery=None,
+    mode=PowerMode(MAXN, DEFAULT, "quiet"),
     mode_comes_back=None,
     by_jetson_clocks=True,
 )
@@ -118,6 +119,7 @@ def test_ranges_come_from_the_sensors_and_the_rest_from_files(
         ),
         {},
         boost=True,
+        on_battery=None,
         mode=None,
         mode_comes_back=None,
         by_jetson_clocks=False,
@@ -147,6 +149,25 @@ def tmp_devfreq(tree: Tree) -> list[Reading]:
     ):
         (folder / name).write_text(f"{text}\n")
     return [each for s in find_clocks(tree, lambda: 0) for each in s.read()]
+
+
+@pytest.mark.parametrize(
+    ("files", "fed"),
+    [
+        ({"BAT0/type": "Battery", "BAT0/status": "Discharging"}, True),
+        ({"BAT0/type": "Battery", "BAT0/status": "Full"}, False),
+        ({"AC/type": "Mains", "AC/online": "1"}, None),
+        ({"m/type": "Battery", "m/scope": "Device", "m/status": "Discharging"}, None),
+    ],
+)
+def test_a_battery_that_feeds_the_machine_speaks_against_a_bench(
+    files: dict[str, str], fed: bool | None, make_tree: MakeTree
+) -> None:
+    tree = make_tree({f"sys/class/power_supply/{k}": v for k, v in files.items()})
+    facts = examine_clocks(tree, Measured(), BOARD)
+    assert facts.on_battery is fed
+    bad = {e.subject for e in judge_clocks(facts) if e.speaks_against_a_bench}
+    assert bad == ({"supply"} if fed else set())
 
 
 def test_boost_is_found_in_either_place(make_tree: MakeTree) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgepipe.telemetry.machine.examine import Looks, Machine, examine_machine, findings
 from edgepipe.telemetry.machine.finding import Area, Finding, Level
-from edgepipe.telemetry.machine.here import equipment_of
+from edgepipe.telemetry.machine.here import sensors_of
 from edgepipe.telemetry.machine.text import WIDTH, render_machine
 from edgepipe.telemetry.machine.verdict import fitness
 from edgepipe.telemetry.sensors.tree import Handle, Tree
@@ -32,12 +32,8 @@ def nothing() -> None:
 
 
 def examined(tree: Tree, pause: Callable[[], None] = nothing) -> Machine:
-    equipment = equipment_of(tree, count(0, 1_000_000).__next__)
-    try:
-        return examine_machine(tree, Looks(equipment=equipment, pause=pause))
-    finally:
-        for sensor in equipment.sensors:
-            sensor.close()
+    sensors = sensors_of(tree, count(0, 1_000_000).__next__)
+    return examine_machine(tree, Looks(sensors=sensors, pause=pause))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,18 +157,19 @@ answers = pieces | st.sampled_from([errno.EACCES, errno.EAGAIN, errno.EIO])
 
 
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.dictionaries(st.integers(0, 6), answers))
 def test_garbage_and_refusals_never_raise(
-    boards: Boards, data: dict[int, bytes | int]
+    boards: Boards, caplog: pytest.LogCaptureFixture, data: dict[int, bytes | int]
 ) -> None:
     machine = boards("x86-rapl")
     tree = Tree(machine.root, _Garbage(data).open)
-    found = findings(examine_machine(tree))
+    found = findings(examined(tree))
     assert render_machine(found, fitness(found))
+    assert "bug" not in caplog.text
 
 
 def test_a_machine_that_shows_nothing_is_no_storm_of_warnings(tmp_path: Path) -> None:

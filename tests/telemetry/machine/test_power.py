@@ -1,8 +1,10 @@
 from threading import Event
 
+import pytest
+
 from edgepipe.telemetry.machine.finding import Level
 from edgepipe.telemetry.machine.power import examine_power, judge_power
-from edgepipe.telemetry.machine.probe import Measured, look
+from edgepipe.telemetry.machine.probe import Look, Measured
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading, Scope
 from edgepipe.telemetry.sensors.sensor import Pace
 from edgepipe.telemetry.sensors.totals import Total
@@ -12,6 +14,9 @@ from .conftest import OneOf
 INPUT = Channel(Kind.POWER, "VDD_IN", "ina3221 1-0040", Scope.MODULE_INPUT)
 SOC = Channel(Kind.POWER, "VDD_SOC", "ina3221 1-0040", Scope.RAIL)
 PACKAGE = Channel(Kind.ENERGY, "package-0", "RAPL", Scope.CPU_PACKAGE)
+
+
+BROKEN = Channel(Kind.POWER, "broken", "x", Scope.RAIL)
 
 
 def test_each_channel_is_told_with_its_value_and_the_total_with_its_rule(
@@ -76,10 +81,14 @@ class _Sensor:
         self.name = channel.name
         self.channels = [channel]
         self._goes_on = goes_on
+        self.reads = 0
 
     def read(self) -> list[Reading]:
         if self._goes_on is not None:
             self._goes_on.wait()
+        self.reads += 1
+        if self.channels == [BROKEN]:
+            raise ZeroDivisionError
         return [Reading(channel, 1.0, 0) for channel in self.channels]
 
     def close(self) -> None:
@@ -90,10 +99,28 @@ def test_a_sensor_that_hangs_costs_no_other_one(one_of: OneOf) -> None:
     goes_on = Event()
     sensors = [_Sensor(INPUT, goes_on), _Sensor(SOC), _Sensor(PACKAGE)]
     try:
-        readings, hung = look(sensors, wait_s=0.05)
+        seen = Look(sensors, wait_s=0.05)
     finally:
         goes_on.set()
-    assert [each.channel for each in readings] == [SOC, PACKAGE]
-    assert hung == ("VDD_IN",)
-    facts = examine_power(Measured(readings, hung=hung), "")
+    assert [each.channel for each in seen.readings] == [SOC, PACKAGE]
+    assert seen.hung == sensors[:1]
+    facts = examine_power(Measured(seen.readings, hung=["VDD_IN"]), "")
     assert one_of(judge_power(facts), "hanging").level is Level.WARNING
+
+
+def test_a_sensor_that_answers_too_late_is_not_followed_by_others() -> None:
+    goes_on = Event()
+    last = _Sensor(PACKAGE)
+    seen = Look([_Sensor(INPUT, goes_on), _Sensor(SOC), last], wait_s=0.05)
+    goes_on.set()
+    assert last.reads == 1
+    assert len(seen.readings) == 2
+
+
+def test_a_sensor_with_a_bug_costs_its_own_channels_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Look([_Sensor(BROKEN), _Sensor(SOC)])
+    assert [each.channel for each in seen.readings] == [SOC]
+    assert seen.hung == []
+    assert "sensor broken: this is a bug" in caplog.text

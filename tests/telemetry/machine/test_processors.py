@@ -25,6 +25,7 @@ FOUR = Processors(
     threads_share_cores=False,
     nodes=1,
     load_1min=0.25,
+    balances_interrupts=False,
     activity=QUIET,
     gpu=None,
     gpu_loads={},
@@ -65,6 +66,7 @@ def test_everything_is_read_from_files(make_tree: MakeTree) -> None:
         threads_share_cores=True,
         nodes=2,
         load_1min=1.5,
+        balances_interrupts=False,
         activity=QUIET,
         gpu=None,
         gpu_loads={"gpu": 0.4},
@@ -103,6 +105,23 @@ def test_a_tenth_of_the_processors_is_the_bound(
 def test_time_that_the_host_took_speaks_against_a_bench(one_of: OneOf) -> None:
     facts = replace(FOUR, activity=Activity(0.0, 0.2, ()))
     assert one_of(judge_processors(facts), "stolen").speaks_against_a_bench
+
+
+def test_irqbalance_matters_where_processors_are_kept_free(
+    make_tree: MakeTree, one_of: OneOf
+) -> None:
+    tree = make_tree({f"{CPU}/isolated": "3"})
+    activity = replace(QUIET, balances_interrupts=True)
+    facts = examine_processors(tree, Measured(), activity)
+    assert one_of(judge_processors(facts), "interrupts").level is Level.NOTE
+    usual = replace(facts, isolated=frozenset())
+    assert one_of(judge_processors(usual), "interrupts").level is Level.OK
+
+
+def test_a_load_that_flickers_is_no_work(make_tree: MakeTree) -> None:
+    load = Channel(Kind.LOAD, "gpu", "devfreq")
+    measured = Measured([Reading(load, 0.4, 9)], [Reading(load, 0.01, 0)])
+    assert examine_processors(make_tree({}), measured).gpu_loads == {"gpu": 0.01}
 
 
 def test_a_quota_as_large_as_the_machine_does_no_harm(one_of: OneOf) -> None:

@@ -137,6 +137,26 @@ def test_the_folder_for_runs_is_looked_at_before_it_exists(
     assert not (tmp_path / "a").exists()
 
 
+def test_a_place_that_cannot_be_asked_about_is_not_known(
+    make_tree: MakeTree,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    one_of: OneOf,
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    facts = examine_storage(make_tree({}), Path("runs"))
+    found = one_of(judge_storage(facts), "run folders")
+    assert (found.known, found.found) == (False, "not known: runs: not there")
+
+
+def test_a_file_is_no_folder_for_runs(make_tree: MakeTree, tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    assert examine_storage(make_tree({}), tmp_path / "runs").writable is False
+
+
 DISK = Storage(
     "/data/runs", "ext4", 50 * GIB, writable=True, reason="", open_files=1024
 )

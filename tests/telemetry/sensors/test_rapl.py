@@ -242,3 +242,13 @@ def test_a_closed_sensor_holds_no_file_and_may_be_closed_again(
     sensor.close()
     held = [os.path.realpath(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")]
     assert not [path for path in held if path.startswith(str(desktop.root))]
+
+
+@pytest.mark.parametrize("range_uj", [-1, 0])
+def test_a_range_that_is_none_is_no_wrap(machine: Machine, range_uj: int) -> None:
+    machine.zone("intel-rapl:0", "package-0", 5_000_000, range_uj)
+    (sensor,) = machine.find()
+    sensor.read()
+    machine.after(1)
+    machine.set("intel-rapl:0", 7_000_000)
+    assert [each.value for each in sensor.read()] == [7.0]
