@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from dataclasses import replace
 
 from edgepipe.telemetry.energy_part import Part
-from edgepipe.telemetry.sensors.reading import Kind, Reading
+from edgepipe.telemetry.sensors.reading import Kind, Quality, Reading
 
 SHORTEST_GAP_NS = 500_000_000
 GAP_PERIODS = 5
@@ -22,7 +22,8 @@ class Integral:
 
     Power between two readings is taken to be a straight line. A reading without a value
     breaks the line; a counter knows across it all the same. A counter that goes back
-    was reset, and what it counted in between is lost.
+    was reset, and what it counted in between is lost. So is what came before a count
+    that its sensor calls doubtful: one that began anew, or may have gone round.
 
     Args:
         kind: POWER or ENERGY.
@@ -35,6 +36,8 @@ class Integral:
         self._last: Reading | None = None
         self._value = 0.0
         self._broken = False
+        self._lost = False
+        """Whether a counter has lost count since the last reading."""
         self._level = math.nan
         self._cell = _Cell()
         self._ahead: list[int] = []
@@ -98,6 +101,9 @@ class Integral:
             return
         if self._last is not None and reading.at_ns <= self._last.at_ns:
             return
+        self._lost = self._counter and (
+            reading.value < self._value or reading.quality is Quality.DOUBTFUL
+        )
         self._advance(reading.at_ns, reading.value)
         self._part.see(reading.at_ns)
         self._cell_of(reading.at_ns, reading.value)
@@ -115,19 +121,19 @@ class Integral:
             self.close(at_ns)
             return
         length_ns = at_ns - last.at_ns
-        if self._joins(length_ns, value):
+        if self._joins(length_ns):
             self._cover(last.at_ns, at_ns, value)
             self._compare(length_ns, value)
         else:
             self.close(at_ns)
-            self._part.resets += self._counter and value < self._value
+            self._part.resets += self._lost
             self._level = value
             self._cell = _Cell()
         self._learn(length_ns)
 
-    def _joins(self, length_ns: int, value: float) -> bool:
+    def _joins(self, length_ns: int) -> bool:
         if self._counter:
-            return value >= self._value
+            return not self._lost
         return not self._broken and length_ns <= self.gap_limit_ns
 
     def _cover(self, from_ns: int, to_ns: int, value: float) -> None:

@@ -13,6 +13,7 @@ from edgepipe.telemetry.energy_meter import LATE_READINGS, MOST_MARKS, EnergyMet
 from edgepipe.telemetry.sensors.reading import (
     Channel,
     Kind,
+    Quality,
     Reading,
     Scope,
     no_reading,
@@ -381,6 +382,18 @@ class TestCounter:
         assert found.joules == pytest.approx(30 * (10 - 0.02))
         assert found.coverage == pytest.approx(1 - 0.002)
         assert found.low == ("the counter went back 1 times",)
+
+    def test_what_lies_before_a_doubtful_count_is_a_gap(self) -> None:
+        meter = EnergyMeter(COUNTER, PERIOD)
+        for at_ns in (S, 11 * S):
+            meter.mark(at_ns)
+        for at_ns, count in every(PERIOD, 12 * S, lambda at_s: 30 * at_s):
+            if not 5 * S < at_ns < 7 * S:
+                doubt = Quality.DOUBTFUL if at_ns == 7 * S else Quality.GOOD
+                meter.add(Reading(COUNTER, count, at_ns, "gone round", doubt))
+        found = meter.between(S, 11 * S)
+        assert found.joules == pytest.approx(30 * 8)
+        assert found.coverage == pytest.approx(0.8)
 
     def test_one_that_is_updated_now_and_then_has_late_edges(self) -> None:
         counts = every(PERIOD, 12 * S, lambda at_s: 300 * (int(at_s * 10) / 10))
