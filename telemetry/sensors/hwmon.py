@@ -34,8 +34,9 @@ _NO_SHUNT_MA = 32_760
 _BUS_RANGE_MV = 32_760
 """The highest voltage that its register can hold."""
 _POWER = re.compile(r"power(\d+)_(input|average)$")
-_NO_RAIL = re.compile(r"(bat\d*|ac\d*|acad|adp\d*)$|ucsi|.*battery", re.I)
-"""Names of chargers and batteries, which the kernel shows here as well."""
+_CHARGER = re.compile(r"(ac\d*|acad|adp\d*)$|ucsi", re.I)
+"""Names of chargers, whose figures were agreed upon and not measured."""
+_BATTERY = re.compile(r"bat\d*$|.*battery", re.I)
 _QUANTITY = re.compile(
     r"(power|curr(ent)?|volt(age)?|[vip](_?(?=in|out)))?[\s_]*", re.I
 )
@@ -45,18 +46,21 @@ _QUANTITY = re.compile(
 def find_hwmon(
     tree: Tree, now_ns: Callable[[], int], names: Names | None = None
 ) -> list[Sensor]:
-    """Sensors of all hwmon devices that tell power; batteries are not among them."""
+    """Sensors of all hwmon devices that tell power.
+
+    Chargers are not among them, and what is also a power supply is read as that.
+    """
     names = names or Names()
     return [
         sensor
         for device in hwmon_devices(tree, now_ns)
-        if not _is_power_supply(device)
+        if not _is_elsewhere(device)
         for sensor in supply_sensors(device, _supplies(tree, device, names), names)
     ]
 
 
-def _is_power_supply(device: Device) -> bool:
-    if _NO_RAIL.match(device.identity.name):
+def _is_elsewhere(device: Device) -> bool:
+    if _CHARGER.match(device.identity.name):
         return True
     return "/power_supply/" in os.path.realpath(device.folder)
 
@@ -151,6 +155,8 @@ def _name_and_scope(tree: Tree, device: Device, i: int) -> tuple[str, Scope]:
         apart = "in1_input" not in device.files()
         return driver, Scope.GPU_BOARD if apart else Scope.RAIL
     label = device.text(f"power{i}_label")
+    if _BATTERY.match(driver):
+        return label or driver, Scope.BATTERY
     if driver in {"ina238", "ina237"}:
         label = label or device.text("in1_label") or _input_of_thor(tree)
     return label or driver, scope_of(label or "")

@@ -1,5 +1,6 @@
 """The INA3221 of Jetson boards, as JetPack 4 and as later releases show it."""
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,24 @@ def test_three_rails_take_six_reads(boards: Boards) -> None:
 
 
 def test_a_value_is_of_the_middle_of_its_own_reads(boards: Boards) -> None:
-    times = iter(range(0, 1000, 100))
+    times = count(step=100)
     tree = boards("orin-nano-super-jp6").tree()
     fast = find_hwmon(tree, lambda: next(times))[0]
-    assert [reading.at_ns for reading in fast.read()] == [50, 150, 250]
+    start_ns = next(times) + 100
+    at_ns = [reading.at_ns - start_ns for reading in fast.read()]
+    assert at_ns == [50, 150, 250]
+
+
+@pytest.mark.parametrize(
+    ("read_ns", "pace"),
+    [(1_500_000, Pace.FAST), (20_000_000, Pace.MEDIUM), (300_000_000, Pace.SLOW)],
+)
+def test_rails_that_take_long_are_read_less_often(
+    tmp_path: Path, read_ns: int, pace: Pace
+) -> None:
+    times = count(step=read_ns // 3)
+    tree = write(hwmon(0, "ina3221", **RAIL), tmp_path).tree()
+    assert find_hwmon(tree, lambda: next(times))[0].pace is pace
 
 
 def test_sums_shunts_and_rails_without_a_name_are_left_out(tmp_path: Path) -> None:

@@ -186,14 +186,22 @@ def test_what_is_no_number_is_no_power(tmp_path: Path, text: str) -> None:
     assert reading.reason
 
 
-def test_batteries_and_chargers_are_no_rails(tmp_path: Path) -> None:
+def test_batteries_are_apart_and_chargers_are_left_out(tmp_path: Path) -> None:
     files = {
         **hwmon(0, "BAT0", power1_input=9_000_000),
+        **hwmon(5, "BAT1", power1_input=8_000_000, in0_input=12_000, curr1_input=-666),
         **hwmon(1, "ucsi_source_psy_USBC000:001", power1_input=15_000_000),
         **hwmon(2, "odd", "i2c-9/9-0055/power_supply/gauge", power1_input=4_000_000),
         **hwmon(3, "ina230", power1_input=5_000_000),
     }
-    assert list(powers(files, tmp_path)) == ["ina230"]
+    found = powers(files, tmp_path)
+    assert {name: r.value for name, r in found.items()} == {
+        "BAT0": 9.0,
+        "BAT1": 8.0,
+        "ina230": 5.0,
+    }
+    assert found["BAT1"].channel.scope is Scope.BATTERY
+    assert choose_totals([each.channel for each in found.values()]).found == ()
 
 
 def test_a_power_supply_is_compared_by_its_labels(tmp_path: Path) -> None:
