@@ -16,6 +16,8 @@ from edgepipe.telemetry.machine.finding import Area, Finding, Level
 from edgepipe.telemetry.machine.text import render_machine
 from edgepipe.telemetry.machine.verdict import fitness
 
+from .telemetry.boards import Boards
+
 
 def doctor(*words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "edgepipe", "doctor", *words]
@@ -33,6 +35,29 @@ def test_this_machine_is_told_in_text_and_as_json() -> None:
     levels = {level.value for level in Level}
     assert {each["level"] for each in told["findings"]} <= levels
     assert told["bench"]["fit"] is (told["bench"]["reasons"] == [])
+
+
+def test_another_machine_s_files_are_examined(boards: Boards) -> None:
+    root = boards("orin-nano-super-jp6.thermal").root
+    run = doctor("--strict", "--root", str(root))
+    assert (run.returncode, run.stderr) == (1, "")
+    assert "VDD_IN, the module's input" in run.stdout
+    assert "JetPack 6.2, L4T 36.4.4" in run.stdout
+    told = json.loads(doctor("--json", "--root", str(root)).stdout)
+    assert list(told["machine"]) == [
+        "identity",
+        "clocks",
+        "heat",
+        "power",
+        "processors",
+        "memory",
+        "timing",
+        "storage",
+        "realtime",
+        "software",
+    ]
+    reasons = "\n".join(told["bench"]["reasons"])
+    assert "heat, throttling: now: cpu0 thermal (cpufreq-cpu0=7" in reasons
 
 
 def test_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +118,8 @@ def test_a_strict_bench_takes_the_reasons_into_its_verdict(
 ) -> None:
     asked: list[Request] = []
 
-    def preflight(runs: Path) -> list[str]:
-        assert runs == Path("elsewhere")
+    def preflight(runs: Path, root: Path) -> list[str]:
+        assert (runs, root) == (Path("elsewhere"), Path("/host"))
         return ["heat, throttling: now: gpu-throttle-alert 1 of 1"]
 
     def run_session(request: Request) -> int:
@@ -104,6 +129,7 @@ def test_a_strict_bench_takes_the_reasons_into_its_verdict(
     monkeypatch.setattr("edgepipe.telemetry.machine.here.preflight", preflight)
     monkeypatch.setattr("edgepipe.commands.session.run_session", run_session)
     words = ["bench", "synthetic", "--set", "telemetry.dir=elsewhere"]
+    words += ["--set", "telemetry.sensors.root=/host"]
     assert main(words) == main([*words, "--strict"]) == 0
     assert [len(request.preflight) for request in asked] == [0, 1]
     said = capsys.readouterr().err
@@ -115,5 +141,12 @@ def test_options_of_the_other_kind_are_mistakes(
 ) -> None:
     assert main(["doctor", "--seconds", "3"]) == 2
     assert main(["doctor", "synthetic:", "--strict"]) == 2
+    assert main(["doctor", "synthetic:", "--root", "/"]) == 2
+    assert main(["doctor", "--root", "/nowhere"]) == 2
     err = capsys.readouterr().err.splitlines()
-    assert [line.split(": ")[1] for line in err] == ["--seconds", "--strict"]
+    assert [line.split(": ")[1] for line in err] == [
+        "--seconds",
+        "--strict",
+        "--root",
+        "--root",
+    ]

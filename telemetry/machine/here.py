@@ -23,14 +23,17 @@ PAUSE_S = 0.5
 """Between two looks at what others do: 50 ticks of most kernels."""
 
 
-def examine_here(runs: Path, pause_s: float = PAUSE_S) -> Machine:
+def examine_here(
+    runs: Path, root: Path = Path("/"), pause_s: float = PAUSE_S
+) -> Machine:
     """Examine this machine; takes a little longer than ``pause_s``.
 
     Args:
         runs: Where run folders go.
+        root: Below which the kernel's files lie: a container may have its host's.
         pause_s: How long to watch what others do.
     """
-    tree = Tree()
+    tree = Tree(root)
     looks = Looks(
         sensors=sensors_of(tree, time.monotonic_ns),
         pause=lambda: time.sleep(pause_s),
@@ -51,9 +54,13 @@ def sensors_of(tree: Tree, now_ns: Callable[[], int]) -> list[Sensor]:
     ]
 
 
-def preflight(runs: Path) -> list[str]:
+def preflight(runs: Path, root: Path = Path("/")) -> list[str]:
     """Why a bench on this machine would not be trusted now; empty: nothing found.
 
     Takes about half a second, in which it watches what others do.
+
+    Args:
+        runs: Where run folders go.
+        root: Below which the kernel's files lie.
     """
-    return [*fitness(findings(examine_here(runs))).reasons]
+    return [*fitness(findings(examine_here(runs, root))).reasons]

@@ -69,7 +69,8 @@ def _preflight(loaded: "LoadedConfig") -> list[str]:
     """What speaks against a bench here and now; said before it begins."""
     from edgepipe.telemetry.machine.here import preflight
 
-    found = preflight(Path(loaded.config.telemetry.dir))
+    telemetry = loaded.config.telemetry
+    found = preflight(Path(telemetry.dir), Path(telemetry.sensors.root))
     for reason in found:
         print(f"edgepipe: not fit for a bench: {reason}", file=sys.stderr)
     return found

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from edgepipe.commands.output import print_json
@@ -40,6 +41,12 @@ def add_to(verbs: Any) -> None:
         help="of the machine: exit 1 when a bench on it could not be trusted",
     )
     parser.add_argument(
+        "--root",
+        metavar="DIR",
+        help="of the machine: where its sys, proc, etc and var lie, such as those of "
+        "the host in a container (default: /)",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print everything as JSON on stdout"
     )
     parser.set_defaults(run=run)
@@ -49,8 +56,10 @@ def run(args: argparse.Namespace) -> int:
     """Examine the source or the machine; return the exit code: 1 for trouble."""
     if args.source is None:
         return _machine(args)
-    if args.strict:
-        raise ConfigError("--strict", "", "it is about the machine: name no source")
+    for option in ("strict", "root"):
+        if getattr(args, option):
+            problem = "it is about the machine: name no source"
+            raise ConfigError(f"--{option}", "", problem)
     if args.seconds is not None and not 0 < args.seconds < 1e9:
         problem = f"expected a number of seconds above 0, got {args.seconds:g}"
         raise ConfigError("--seconds", "", problem)
@@ -77,7 +86,10 @@ def _machine(args: argparse.Namespace) -> int:
 
     if args.seconds is not None:
         raise ConfigError("--seconds", "", "it is about a source: name one")
-    return examine_and_tell(as_json=args.json, strict=args.strict)
+    root = Path(args.root or "/")
+    if not root.is_dir():
+        raise ConfigError("--root", "", f"expected a folder, got {args.root}")
+    return examine_and_tell(root, as_json=args.json, strict=args.strict)
 
 
 def _examine(args: argparse.Namespace) -> "Examination":

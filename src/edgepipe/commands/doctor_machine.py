@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 SCHEMA = "edgepipe.machine/1"
 
 
-def examine_and_tell(*, as_json: bool, strict: bool) -> int:
-    """Examine this machine and print it; return the exit code.
+def examine_and_tell(root: Path, *, as_json: bool, strict: bool) -> int:
+    """Examine the machine whose files lie below ``root``; return the exit code.
 
     1 when a run would fail here; with ``strict`` also when a bench could not be
     trusted. Nothing is changed.
@@ -31,7 +31,7 @@ def examine_and_tell(*, as_json: bool, strict: bool) -> int:
     from edgepipe.telemetry.machine.text import render_machine
     from edgepipe.telemetry.machine.verdict import fitness
 
-    machine = examine_here(Path(TelemetryConfig().dir))
+    machine = examine_here(Path(TelemetryConfig().dir), root)
     found = findings(machine)
     fit = fitness(found)
     if as_json:
