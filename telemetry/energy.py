@@ -212,7 +212,12 @@ def _net(
     net_w = run.mean_w - idle.mean_w
     error_w = _either(run.error_w, idle.error_w)
     error_pct = None if error_w is None or not net_w else 100 * error_w / abs(net_w)
-    return net_w * run.window_s / frames, error_pct, _doubt(net_w, error_w)
+    why = "; ".join(filter(None, (_doubt(net_w, error_w), *map(_idle, idle.low))))
+    return net_w * run.window_s / frames, error_pct, why
+
+
+def _idle(why: str) -> str:
+    return f"idle power: {why}"
 
 
 def _either(one_w: float | None, other_w: float | None) -> float | None:

@@ -105,7 +105,7 @@ class Integral:
             reading.value < self._value or reading.quality is Quality.DOUBTFUL
         )
         self._advance(reading.at_ns, reading.value)
-        self._part.see(reading.at_ns)
+        self._part.see(reading.at_ns, reading.quality is Quality.DOUBTFUL)
         self._cell_of(reading.at_ns, reading.value)
         self._last, self._value, self._broken = reading, reading.value, False
 

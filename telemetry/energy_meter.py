@@ -195,6 +195,8 @@ def _doubts(
     )
     if part.longest_gap_ns > limit_ns:
         yield f"no reading for {part.longest_gap_ns / 1e9:.3g} s"
+    if part.doubtful:
+        yield f"the sensor doubts {part.doubtful} of {part.samples} readings"
     if part.resets:
         yield f"the counter went back {part.resets} times"
     if channel.scope is Scope.GPU_BOARD and window_s < SHORTEST_GPU_S:

@@ -15,6 +15,8 @@ class Part:
     joules: float = 0.0
     covered_ns: int = 0
     samples: int = 0
+    doubtful: int = 0
+    """Of these, how many the sensor itself doubts."""
     rise_w: float = 0.0
     """Power at the ends less power at the beginnings of its covered stretches."""
     level_rise_w: float = 0.0
@@ -58,8 +60,9 @@ class Part:
         last_ns = self.start_ns if self.last_ns is None else self.last_ns
         return self.end_ns - last_ns
 
-    def see(self, at_ns: int) -> None:
+    def see(self, at_ns: int, doubtful: bool) -> None:
         """Count a reading that has a value."""
+        self.doubtful += doubtful
         if self.last_ns is None:
             self.first_ns = at_ns
         else:
@@ -91,6 +94,7 @@ class Part:
             joules=self.joules + after.joules,
             covered_ns=self.covered_ns + after.covered_ns,
             samples=self.samples + after.samples,
+            doubtful=self.doubtful + after.doubtful,
             rise_w=self.rise_w + after.rise_w,
             level_rise_w=self.level_rise_w + after.level_rise_w,
             step_square=self.step_square + after.step_square,

@@ -1,50 +1,21 @@
 """Was the machine throttled, by what, and for how long."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.throttle_blind import blind_causes
 from edgepipe.telemetry.throttle_cause import Cause
 from edgepipe.telemetry.throttle_ceiling import Ceilings
+from edgepipe.telemetry.throttle_episodes import Episode, Episodes
 from edgepipe.telemetry.throttle_facts import HOLD_NS, RELEVANT, Facts, Rise
 from edgepipe.telemetry.throttle_rules import (
     OVER_CURRENT_EVENT_S,
-    Finding,
     cause_of,
     findings,
     tells,
 )
 from edgepipe.telemetry.throttle_timeline import Counts, Spans
-
-MOST_EPISODES = 1024
-"""At this bound the oldest episode is dropped; totals are kept for ever."""
-SETTLE_NS = 500_000_000
-"""How long a low clock must meet high load before it counts, then from its first
-sight: governors follow the load with a delay."""
-
-Key = tuple[Cause, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """One cause that held on one part.
-
-    From the reading that showed it to the first that did not.
-    """
-
-    cause: Cause
-    part: str
-    """``gpu``, ``gpu0``, ``cpu``, ``cpu4`` or ``board``."""
-    from_ns: int
-    until_ns: int
-    """While it is ``open``: the time it was seen last."""
-    events: int
-    """Counted by the hardware in it; 0 where nothing counts."""
-    evidence: str
-    """The readings it rests on, with numbers."""
-    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +55,6 @@ class Verdict:
     """Causes that cannot be seen on this machine, and why."""
 
 
-@dataclass(slots=True)
-class _Running:
-    """An episode that has not ended."""
-
-    episode: Episode
-    until_ns: int
-    sure: bool
-
-
 class ThrottleJudge:
     """Takes readings as they come and keeps what they say about throttling.
 
@@ -106,9 +68,7 @@ class ThrottleJudge:
     def __init__(self, hold_ns: int = HOLD_NS) -> None:
         self._facts = Facts(hold_ns)
         self._ceilings = Ceilings()
-        self._running: dict[Key, _Running] = {}
-        self._ended: deque[Episode] = deque(maxlen=MOST_EPISODES)
-        self._held: dict[Cause, Spans] = {}
+        self._episodes = Episodes()
         self._events: dict[Cause, Counts] = {}
         self._counted_s: dict[Cause, Counts] = {}
         self._observed = Spans()
@@ -129,13 +89,14 @@ class ThrottleJudge:
         relevant = [each for each in readings if each.channel.kind in RELEVANT]
         if not relevant:
             return False
-        before = self._sure()
-        self._now_ns = now_ns = max(now_ns, self._now_ns)
+        self._now_ns, before_ns = max(now_ns, self._now_ns), self._now_ns
+        now_ns = self._now_ns
+        before = self._episodes.sure(before_ns)
         rises = self._facts.take(relevant)
         self._observe(relevant, now_ns)
-        self._follow(findings(self._facts, now_ns), now_ns)
+        self._episodes.follow(findings(self._facts, now_ns), now_ns)
         self._count(rises, now_ns)
-        after = self._sure()
+        after = self._episodes.sure(now_ns)
         self._ceilings.take(self._facts, after, now_ns)
         return before != after
 
@@ -144,11 +105,7 @@ class ThrottleJudge:
 
         A reading that no other followed for too long says nothing any more.
         """
-        causes = {
-            running.episode.cause
-            for running in self._running.values()
-            if running.sure and now_ns < running.until_ns
-        }
+        causes = {cause for cause, _ in self._episodes.sure(now_ns)}
         return tuple(sorted(causes, key=_ORDER.index))
 
     def ceiling_permille(self, part: str) -> int | None:
@@ -169,20 +126,12 @@ class ThrottleJudge:
     @property
     def totals(self) -> tuple[Held, ...]:
         """All causes that ever held or were counted, up to the last sweep."""
-        return tuple(
-            self._amount(
-                cause,
-                self._held[cause].total_ns if cause in self._held else 0,
-                self._events[cause].total if cause in self._events else 0,
-                self._counted_s[cause].total if cause in self._counted_s else None,
-            )
-            for cause in self._known()
-        )
+        return tuple(self._total(cause) for cause in self._known())
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
-        """The newest ones, in the order of their ends; open ones last."""
-        return (*self._ended, *(r.episode for r in self._running.values() if r.sure))
+        """Those that are kept: throttling first, then in the order they began."""
+        return self._episodes.all()
 
     def verdict(self, start_ns: int, end_ns: int) -> Verdict:
         """What held in a window; seconds and events of adjacent ones add up.
@@ -220,33 +169,6 @@ class ThrottleJudge:
             self._observed.add(from_ns, min(now_ns, until_ns))
             self._spoken_ns = now_ns, now_ns + self._facts.hold_ns
 
-    def _follow(self, found: Mapping[Key, Finding], now_ns: int) -> None:
-        """Let time pass for what holds, end what does not, begin what is new."""
-        for key, running in list(self._running.items()):
-            until_ns = min(now_ns, running.until_ns)
-            self._hold(running, until_ns)
-            if key in found and until_ns == now_ns:
-                _renew(running, found[key])
-            else:
-                self._end(key)
-        for key, finding in found.items():
-            if key not in self._running:
-                episode = Episode(*key, now_ns, now_ns, 0, finding.text, open=True)
-                self._running[key] = _Running(episode, finding.until_ns, finding.sure)
-
-    def _hold(self, running: _Running, until_ns: int) -> None:
-        """Add what has passed to the cause's time, once it has lasted long enough."""
-        episode = running.episode = replace(running.episode, until_ns=until_ns)
-        running.sure = running.sure or until_ns - episode.from_ns >= SETTLE_NS
-        if running.sure:
-            spans = self._held.setdefault(episode.cause, Spans())
-            spans.add(episode.from_ns, until_ns)
-
-    def _end(self, key: Key) -> None:
-        running = self._running.pop(key)
-        if running.sure:
-            self._ended.append(replace(running.episode, open=False))
-
     def _count(self, rises: list[Rise], now_ns: int) -> None:
         for rise in rises:
             key = cause_of(rise)
@@ -254,56 +176,44 @@ class ThrottleJudge:
                 continue
             counts = self._events if rise.kind is Kind.EVENTS else self._counted_s
             counts.setdefault(key[0], Counts()).add(now_ns, rise.by)
-            running = self._running.get(key)
-            if running is not None and rise.kind is Kind.EVENTS:
-                events = running.episode.events + round(rise.by)
-                running.episode = replace(running.episode, events=events)
-
-    def _sure(self) -> frozenset[Key]:
-        return frozenset(key for key, each in self._running.items() if each.sure)
+            if rise.kind is Kind.EVENTS:
+                self._episodes.count(key, round(rise.by))
 
     def _known(self) -> list[Cause]:
-        seen = {*self._held, *self._events, *self._counted_s}
-        seen |= {cause for cause, _ in self._sure()}
+        seen = {*self._episodes.held, *self._events, *self._counted_s}
+        seen |= {cause for cause, _ in self._episodes.sure(self._now_ns)}
         return [cause for cause in _ORDER if cause in seen]
 
-    def _within(self, cause: Cause, start_ns: int, end_ns: int) -> Held:
-        spans, events = self._held.get(cause), self._events.get(cause)
-        held_ns = spans.held_ns(start_ns, end_ns) if spans else 0
-        held_ns += _overlap((start_ns, end_ns), (self._now_ns, self._until_ns(cause)))
+    def _total(self, cause: Cause) -> Held:
+        spans, events = self._episodes.held.get(cause), self._events.get(cause)
         counted_s = self._counted_s.get(cause)
-        return self._amount(
+        return _amount(
             cause,
-            held_ns,
+            spans.total_ns if spans else 0,
+            events.total if events else 0,
+            counted_s.total if counted_s else None,
+        )
+
+    def _within(self, cause: Cause, start_ns: int, end_ns: int) -> Held:
+        spans, events = self._episodes.held.get(cause), self._events.get(cause)
+        counted_s = self._counted_s.get(cause)
+        now = (self._now_ns, self._episodes.until_ns(cause))
+        held_ns = spans.held_ns(start_ns, end_ns) if spans else 0
+        return _amount(
+            cause,
+            held_ns + _overlap((start_ns, end_ns), now),
             events.within(start_ns, end_ns) if events else 0,
             counted_s.within(start_ns, end_ns) if counted_s else None,
         )
-
-    def _until_ns(self, cause: Cause) -> int:
-        """Until when the last sweep speaks of a cause."""
-        ends = [
-            running.until_ns
-            for key, running in self._running.items()
-            if key[0] is cause and running.sure
-        ]
-        return max(ends, default=0)
-
-    def _amount(
-        self, cause: Cause, held_ns: int, events: float, counted_s: float | None
-    ) -> Held:
-        over = cause is Cause.OVER_CURRENT and events
-        lost_s = events * OVER_CURRENT_EVENT_S if over else None
-        return Held(cause, held_ns / 1e9, round(events), counted_s, lost_s)
 
 
 _ORDER = tuple(Cause)
 
 
-def _renew(running: _Running, finding: Finding) -> None:
-    running.until_ns = finding.until_ns
-    running.sure = running.sure or finding.sure
-    if finding.grows:
-        running.episode = replace(running.episode, evidence=finding.text)
+def _amount(cause: Cause, held_ns: int, events: float, counted_s: float | None) -> Held:
+    over = cause is Cause.OVER_CURRENT and events
+    lost_s = events * OVER_CURRENT_EVENT_S if over else None
+    return Held(cause, held_ns / 1e9, round(events), counted_s, lost_s)
 
 
 def _overlap(window: tuple[int, int], span: tuple[int, int]) -> int:

@@ -31,7 +31,8 @@ class Ceilings:
     def take(self, facts: Facts, active: Set[tuple[Cause, str]], now_ns: int) -> None:
         """Look again, after a sweep; ``active`` is what holds, by cause and part."""
         shares: dict[str, list[float]] = {"cpu": [], "gpu": []}
-        for name in facts.names(Kind.CLOCK_CEILING):
+        names = {*facts.names(Kind.CLOCK_CEILING), *facts.names(Kind.CLOCK)}
+        for name in sorted(names):
             kin = family(name)
             share = self._share(facts, active, name, now_ns) if kin else None
             if share is not None:
@@ -54,11 +55,10 @@ class Ceilings:
         name: str,
         now_ns: int,
     ) -> float | None:
-        first = facts.first(Kind.CLOCK_CEILING, name)
-        if not first:
+        first = facts.allowed_first(name)
+        allowed = facts.allowed(name, now_ns)
+        if not first or allowed is None:
             return None
-        ceiling = facts.value(Kind.CLOCK_CEILING, name, now_ns)
-        allowed = first if ceiling is None else ceiling
         slowed = self._slowed_to(facts, active, name, now_ns)
         share = min(allowed, slowed or allowed) / first
         return share * self._divider(facts, name, now_ns)

@@ -123,6 +123,22 @@ class Facts:
         """The value that the run began with."""
         return self._first.get((kind, name))
 
+    def allowed(self, name: str, now_ns: int) -> float | None:
+        """The highest clock that a part may have now; None: not known.
+
+        The ceiling, or the highest there is where nobody tells a ceiling.
+        """
+        if name in self._readings.get(Kind.CLOCK_CEILING, {}):
+            return self.value(Kind.CLOCK_CEILING, name, now_ns)
+        clock = self._readings.get(Kind.CLOCK, {}).get(name)
+        return None if clock is None else clock.channel.limits.get("max")
+
+    def allowed_first(self, name: str) -> float | None:
+        """The same when the run began."""
+        if name in self._readings.get(Kind.CLOCK_CEILING, {}):
+            return self.first(Kind.CLOCK_CEILING, name)
+        return self.allowed(name, 0)
+
     def rising(self, kind: Kind, name: str) -> tuple[float, float] | None:
         """From which to which value a counter has risen; None if it did not of late."""
         counter = self._counters.get((kind, name))

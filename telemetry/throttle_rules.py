@@ -95,8 +95,8 @@ def tells(facts: Facts, reading: Reading, now_ns: int) -> bool:
     if kind in (Kind.EVENTS, Kind.THROTTLED):
         return cause_of(Rise(kind, name, 0)) is not None
     if kind is Kind.CLOCK and family(name) == "gpu":
-        ceiling = facts.value(Kind.CLOCK_CEILING, name, now_ns)
-        return ceiling is not None and facts.load(name, now_ns) is not None
+        allowed = facts.allowed(name, now_ns)
+        return allowed is not None and facts.load(name, now_ns) is not None
     return kind is Kind.REASONS
 
 
@@ -173,7 +173,8 @@ def reasons(facts: Facts, now_ns: int) -> Iterator[Finding]:
             words[Cause.DVFS_IDLE] = ["idle"]
         for cause, said in words.items():
             text = f"{name}: {', '.join(said)} (0x{bits:x})"
-            yield Finding(cause, name, text, until_ns)
+            sure = cause is not Cause.DVFS_IDLE
+            yield Finding(cause, name, text, until_ns, sure)
 
 
 def divider(facts: Facts, now_ns: int) -> Iterator[Finding]:
@@ -226,7 +227,7 @@ def low_clock(facts: Facts, now_ns: int) -> Iterator[Finding]:
         until_ns = reading.at_ns + facts.hold_ns
         if reading.value == 0 or (reading.value is None and "gated" in reading.reason):
             text = f"{name}: {reading.reason or 'clock 0'}"
-            yield Finding(Cause.GATED, name, text, until_ns)
+            yield Finding(Cause.GATED, name, text, until_ns, sure=False)
         elif reading.value is not None:
             yield from _low(facts, now_ns, name, reading.value, until_ns)
 
@@ -234,11 +235,11 @@ def low_clock(facts: Facts, now_ns: int) -> Iterator[Finding]:
 def _low(
     facts: Facts, now_ns: int, name: str, clock: float, until_ns: int
 ) -> Iterator[Finding]:
-    ceiling = facts.value(Kind.CLOCK_CEILING, name, now_ns)
-    if ceiling is None or clock >= LOW_CLOCK * ceiling:
+    allowed = facts.allowed(name, now_ns)
+    if allowed is None or clock >= LOW_CLOCK * allowed:
         return
     load = facts.load(name, now_ns)
-    text = f"{name} at {_mhz(clock)} of {_mhz(ceiling)} MHz"
+    text = f"{name} at {_mhz(clock)} of {_mhz(allowed)} MHz"
     if load is None:
         told, cause = "load not told", _without_load(facts, now_ns)
     elif load >= HIGH_LOAD and facts.value(Kind.REASONS, name, now_ns) is not None:
@@ -252,7 +253,7 @@ def _low(
             Cause.THERMAL if hot else Cause.UNKNOWN,
         )
         text = ", ".join([text, *(_hottest(facts, now_ns) if hot else [])])
-    yield Finding(cause, name, f"{text}, {told}", until_ns, sure=not cause.throttles)
+    yield Finding(cause, name, f"{text}, {told}", until_ns, sure=False)
 
 
 def _without_load(facts: Facts, now_ns: int) -> Cause:
@@ -289,13 +290,8 @@ def findings(facts: Facts, now_ns: int) -> dict[tuple[Cause, str], Finding]:
     return {
         key: finding
         for key, finding in found.items()
-        if (finding.sure and finding.cause not in _MERE)
-        or not slowed & {finding.part, family(finding.part), "board"}
+        if finding.sure or not slowed & {finding.part, family(finding.part), "board"}
     }
-
-
-_MERE = frozenset({Cause.DVFS_IDLE, Cause.NOT_OBSERVABLE})
-"""Explanations that are given when there is no other."""
 
 
 def _slows(finding: Finding) -> bool:

@@ -142,6 +142,13 @@ def test_an_idle_that_drew_more_than_the_run_is_doubted() -> None:
     assert frame.net_reason == "idle drew 3 W more than the run: was it idle?"
 
 
+def test_a_doubtful_idle_power_makes_the_net_figure_doubtful() -> None:
+    idle = replace(measured(VIN, 6.0), low=("only 50 % of the window was measured",))
+    frame = per_frame(measured(VIN, 12.0), 300, idle)
+    assert frame.net_j == pytest.approx(0.2)
+    assert frame.net_reason == "idle power: only 50 % of the window was measured"
+
+
 def test_an_energy_that_was_not_measured_gives_its_reason() -> None:
     frame = per_frame(measured(VIN, None), 100, measured(VIN, 6.0))
     assert (frame.gross_j, frame.reason) == (None, "gated")

@@ -337,6 +337,18 @@ def test_infinite_power_is_no_reading() -> None:
     assert energy(values, S, 2 * S).mean_w == pytest.approx(5)
 
 
+def test_readings_that_the_sensor_doubts_make_a_doubtful_figure() -> None:
+    meter = EnergyMeter(RAIL, PERIOD)
+    meter.mark(S)
+    meter.mark(2 * S)
+    for at_ns in range(0, 3 * S, PERIOD):
+        doubt = Quality.DOUBTFUL if at_ns < S + 2 * PERIOD else Quality.GOOD
+        meter.add(Reading(RAIL, 5.0, at_ns, "two units fit", doubt))
+    found = meter.between(S, 2 * S)
+    assert found.joules == pytest.approx(5)
+    assert found.low == ("the sensor doubts 2 of 50 readings",)
+
+
 def test_a_temperature_has_no_energy() -> None:
     with pytest.raises(ValueError, match=r"temperature\.tj"):
         EnergyMeter(Channel(Kind.TEMPERATURE, "tj", "x"))

@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading, Scope
-from edgepipe.telemetry.throttle import (
-    MOST_EPISODES,
-    Held,
-    ThrottleJudge,
-)
+from edgepipe.telemetry.throttle import Held, ThrottleJudge
 from edgepipe.telemetry.throttle_cause import Cause
+from edgepipe.telemetry.throttle_episodes import MOST_EPISODES
 
 from .throttling import BUSY, MHZ, S, held, judge_of, sweep
 
@@ -161,8 +158,25 @@ def test_a_low_clock_under_load_in_one_reading_of_a_slow_sweep_counts() -> None:
 def test_a_governor_that_follows_the_load_is_not_blamed() -> None:
     slow = {**BUSY, "clock.gpu": 510 * MHZ}
     judge = judge_of((0, IDLE), (0.1, slow), (0.3, slow), (0.5, BUSY), (1, BUSY))
-    assert judge.episodes[-1].cause is Cause.DVFS_IDLE
-    assert held(judge) == {Cause.DVFS_IDLE: pytest.approx(0.1)}
+    assert (judge.episodes, judge.totals) == ((), ())
+
+
+def test_what_comes_back_at_once_goes_on_and_its_pauses_are_not_counted() -> None:
+    capped = {"reasons.gpu0": 4.0}
+    free = {"reasons.gpu0": 0.0}
+    judge = judge_of(*((t / 10, free if t % 5 == 4 else capped) for t in range(50)))
+    (episode,) = judge.episodes
+    assert (episode.cause, episode.part) == (Cause.POWER_CAP, "gpu0")
+    assert (episode.from_ns, episode.until_ns) == (0, 49 * S // 10)
+    assert held(judge) == {Cause.POWER_CAP: pytest.approx(4.0, abs=0.01)}
+
+
+def test_explanations_that_come_and_go_push_no_throttling_out() -> None:
+    n = 2 * (MOST_EPISODES + 10)
+    later = ((t, BUSY if t % 2 else IDLE) for t in range(2, n))
+    judge = judge_of((0, HOT), (1, BUSY), *later)
+    assert judge.episodes[0].cause is Cause.THERMAL
+    assert len(judge.episodes) == MOST_EPISODES + 1
 
 
 def test_what_changed_is_told_and_only_then() -> None:

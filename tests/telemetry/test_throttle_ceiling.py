@@ -97,6 +97,13 @@ def test_a_clock_of_a_gpu_counts_while_its_driver_gives_a_reason(
     assert gpu(full, slow) == told
 
 
+def test_the_highest_clock_there_is_stands_for_a_ceiling_that_nobody_tells() -> None:
+    full = {"clock.gpu0": 1980e6, "reasons.gpu0": 0.0}
+    assert gpu(full) == 1000
+    assert gpu(full, {"clock.gpu0": 990e6, "reasons.gpu0": 0x20}) == 500
+    assert gpu(full, {"clock.gpu0": 345e6, "reasons.gpu0": 1}) == 1000
+
+
 def test_the_slowest_gpu_counts() -> None:
     two = {"ceiling.gpu0": 1980e6, "ceiling.gpu1": 1980e6}
     assert gpu(two, {**two, "ceiling.gpu1": 990e6}) == 500

@@ -121,6 +121,13 @@ def test_a_driver_gives_its_reasons_in_bits(bits: int, causes: set[Cause]) -> No
     assert {cause for cause, _ in found({"reasons.gpu0": bits})} == causes
 
 
+def test_the_highest_clock_there_is_stands_for_a_ceiling_that_nobody_tells() -> None:
+    slow = {"clock.gpu0": 345e6, "load.gpu0": 0.0, "reasons.gpu0": 0x0}
+    assert found(slow) == {
+        (Cause.DVFS_IDLE, "gpu0"): "gpu0 at 345 of 1980 MHz, load 0 %"
+    }
+
+
 def test_reasons_are_told_in_words() -> None:
     assert found({"reasons.gpu0": 0x24}) == {
         (Cause.POWER_CAP, "gpu0"): "gpu0: power cap of the driver (0x24)",

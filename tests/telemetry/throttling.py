@@ -18,6 +18,7 @@ LIMITS: Mapping[tuple[Kind, str], Mapping[str, float]] = {
     (Kind.TEMPERATURE, "tj"): {"passive": 99.0, "critical": 104.5},
     (Kind.CLOCK, "gpu"): {"min": 306e6, "max": 1020e6},
     (Kind.CLOCK_CEILING, "gpu"): {"min": 306e6, "max": 1020e6},
+    (Kind.CLOCK, "gpu0"): {"max": 1980e6},
     (Kind.CLOCK_CEILING, "cpu0"): {"min": 115e6, "max": 1728e6},
     (Kind.CLOCK_CEILING, "cpu4"): {"min": 115e6, "max": 1728e6},
 }
