@@ -18,6 +18,10 @@ from edgepipe.telemetry.throttle_rules import (
 from edgepipe.telemetry.throttle_timeline import Counts, Spans
 
 
+_AT_LEAST_NS = 500_000_000
+"""Readings that say the same again are looked at this often."""
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """What one cause amounts to, in a window or ever."""
@@ -75,6 +79,7 @@ class ThrottleJudge:
         self._spoken_ns = (0, 0)
         """When the last sweep with a value came, and until when it speaks."""
         self._now_ns = 0
+        """When readings were looked at last."""
 
     def take(self, readings: Iterable[Reading], now_ns: int) -> bool:
         """Take in a sweep: any channels, in any order.
@@ -89,11 +94,13 @@ class ThrottleJudge:
         relevant = [each for each in readings if each.channel.kind in RELEVANT]
         if not relevant:
             return False
-        self._now_ns, before_ns = max(now_ns, self._now_ns), self._now_ns
-        now_ns = self._now_ns
-        before = self._episodes.sure(before_ns)
+        now_ns = max(now_ns, self._now_ns)
         rises = self._facts.take(relevant)
         self._observe(relevant, now_ns)
+        if not self._facts.changed and now_ns - self._now_ns < _AT_LEAST_NS:
+            return False
+        before = self._episodes.sure(self._now_ns)
+        self._now_ns = now_ns
         self._episodes.follow(findings(self._facts, now_ns), now_ns)
         self._count(rises, now_ns)
         after = self._episodes.sure(now_ns)

@@ -59,6 +59,9 @@ class Facts:
         self._readings: dict[Kind, dict[str, Reading]] = {}
         self._first: dict[tuple[Kind, str], float] = {}
         self._counters: dict[tuple[Kind, str], _Counter] = {}
+        self.changed = False
+        """Whether the last readings told anything but temperatures and what
+        processors' clocks do, which change all the time and decide nothing alone."""
         self.seen: set[tuple[Kind, str]] = set()
         """Channels that ever had a value."""
 
@@ -70,9 +73,13 @@ class Facts:
             so is one that is lower than before: the machine or a driver was restarted.
         """
         rises: list[Rise] = []
+        self.changed = False
         for reading in sorted(readings, key=lambda each: each.at_ns):
             kind, name = reading.channel.kind, reading.channel.name
-            self._readings.setdefault(kind, {})[name] = reading
+            before = self._readings.setdefault(kind, {}).get(name)
+            self._readings[kind][name] = reading
+            if before is None or before.value != reading.value:
+                self.changed |= not _restless(kind, name)
             if kind in _COUNTERS:
                 rises += self._count(reading)
             if reading.value is not None:
@@ -90,6 +97,7 @@ class Facts:
                 counter.rising = False
             return ()
         by = value - counter.last
+        self.changed |= counter.rising != (by > 0)
         if by > 0 and not counter.rising:
             counter.began = counter.last
         counter.rising = by > 0
@@ -154,6 +162,10 @@ class Facts:
         own = self.value(Kind.LOAD, part, now_ns)
         # Thor shows its clock through devfreq and its load through NVML.
         return self.value(Kind.LOAD, "gpu0", now_ns) if _lent(own, part) else own
+
+
+def _restless(kind: Kind, name: str) -> bool:
+    return kind is Kind.TEMPERATURE or (kind is Kind.CLOCK and family(name) == "cpu")
 
 
 def _lent(own: float | None, part: str) -> bool:

@@ -106,9 +106,11 @@ def cooling(facts: Facts, now_ns: int) -> Iterator[Finding]:
     for device in facts.all(Kind.COOLING, now_ns):
         if cools(device[0]) and device[2] > 0:
             found.setdefault(_part(device[0]), []).append(device)
+    hottest = _hottest(facts, now_ns) if found else []
     for part, devices in found.items():
-        states = [f"{name}={state:g}" for name, _, state in devices]
-        text = ", ".join(states + _hottest(facts, now_ns))
+        text = ", ".join(
+            [*(f"{name}={state:g}" for name, _, state in devices), *hottest]
+        )
         until_ns = max(reading.at_ns for _, reading, _ in devices) + facts.hold_ns
         yield Finding(Cause.THERMAL, part, text, until_ns)
 
