@@ -17,7 +17,6 @@ from edgepipe.telemetry.throttle_rules import (
 )
 from edgepipe.telemetry.throttle_timeline import Counts, Spans
 
-
 _AT_LEAST_NS = 500_000_000
 """Readings that say the same again are looked at this often."""
 
