@@ -39,7 +39,8 @@ def examine_here(
         pause=lambda: time.sleep(pause_s),
         runs=runs,
         step_ns=smallest_step_ns(),
-        architecture=running_architecture(),
+        # The files below another root may be those of another machine.
+        architecture=running_architecture() if root == Path("/") else None,
         gpu=other_gpu_users(),
     )
     return examine_machine(tree, looks)

@@ -159,7 +159,7 @@ def _quota(cores: float, usable: frozenset[int] | None) -> Finding:
 def _others(facts: Processors) -> Finding:
     load = "" if facts.load_1min is None else f"; load average {facts.load_1min:g}"
     if facts.activity is None:
-        return _unknown("others", f"nobody looked twice{load}")
+        return _unknown("others", f"no counters were seen twice{load}")
     cpus, top = facts.activity.others_cpus, facts.activity.top
     names = ", ".join(f"{u.name} ({u.pid}) {u.cpus:.2f}" for u in top)
     text = f"{cpus:.2f} CPUs are busy with others' work"

@@ -108,9 +108,9 @@ def _room(facts: Storage, folder: str) -> Finding:
     if not facts.writable:
         return _found(
             "run folders",
-            Level.PROBLEM,
+            Level.WARNING,
             f"{folder} ({kind}) cannot be written to",
-            "runs go to a folder for temporary files, or do not start",
+            "runs go to a folder for temporary files, which the next boot may empty",
             "set telemetry.dir to a folder of this user",
         )
     if facts.free_bytes < LOW_BYTES:

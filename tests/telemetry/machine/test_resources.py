@@ -170,7 +170,7 @@ DISK = Storage(
         ({"system": "tmpfs"}, Level.NOTE),
         ({"free_bytes": GIB - 1}, Level.WARNING),
         ({"free_bytes": 1000}, Level.PROBLEM),
-        ({"writable": False}, Level.PROBLEM),
+        ({"writable": False}, Level.WARNING),
         ({"free_bytes": None, "reason": "gone"}, Level.NOTE),
     ],
 )
