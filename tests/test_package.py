@@ -14,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"av", "cv2", "onnx", "onnxruntime", "openvino", "pyarrow", "scipy", "torch"}
+HEAVY = {
+    "av", "cv2", "jtop", "onnx", "onnxruntime", "openvino", "pyarrow", "pynvml",
+    "scipy", "torch",
+}  # fmt: skip
 """Libraries that neither the import nor a look at the help may load."""
 
 FOLDERS = ("pipeline", "stages", "models", "scheduler", "telemetry", "configs")

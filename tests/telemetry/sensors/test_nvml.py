@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -196,6 +197,15 @@ def test_a_library_that_cannot_be_initialised_is_told_once(
     assert [r.getMessage() for r in caplog.records] == [
         "NVML cannot be used: NVML Error with code 18"
     ]
+
+
+def test_without_the_library_there_is_no_sensor_and_no_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it fails
+    assert find_nvml(FakeTime()) == []
+    assert other_gpu_users() == (None, "NVML is not there")
+    assert caplog.records == []
 
 
 def test_no_gpu_is_no_sensor() -> None:
