@@ -15,7 +15,6 @@ from edgepipe.telemetry.throttle_facts import family
 from edgepipe.telemetry.throttle_rules import SAME
 
 MAY_CHANGE = "clocks may change under the run: latencies of two runs do not compare"
-DROP_IN = "RemainAfterExit=yes in a drop-in of nvpmodel.service (docs/device.md)"
 
 _MOST_NAMES = 4
 
@@ -128,43 +127,52 @@ def judge_clocks(facts: Clocks) -> Iterator[Finding]:
     if facts.governors:
         yield _found("governor", Level.OK, _grouped(facts.governors))
     yield _pinned(facts)
-    if facts.on_battery:
-        yield _found(
-            "supply",
-            Level.WARNING,
-            "a battery feeds the machine",
-            "clocks are held lower to save it, the more the emptier it is",
-            "plug it in",
-        )
     held = [each for each in facts.ranges if each.is_held_down]
     if held:
-        yield _found(
-            "caps",
-            Level.NOTE,
-            "held below what they can: "
-            + ", ".join(
-                f"{r.name} {hz(r.ceiling_hz)} of {hz(r.most_hz)}" for r in held
-            ),
-            "figures stand for this setting only",
-            "sudo nvpmodel -m <id> chooses another power mode" if facts.mode else "",
-        )
+        yield _held_down(held, facts.mode)
+    if facts.on_battery:
+        yield _found(*_BATTERY)
     if facts.boost:
-        yield _found(
-            "boost",
-            Level.NOTE,
-            "on",
-            "how fast a processor is depends on its heat and on how many work",
-            "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo, or"
-            " echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
-        )
+        yield _found(*_BOOST)
     if facts.mode_comes_back:
-        yield _found(
-            "nvpmodel",
-            Level.NOTE,
-            "its service runs again when systemd changes its target",
-            "pinned clocks are lost then, in the middle of a run",
-            DROP_IN,
-        )
+        yield _found(*_SERVICE)
+
+
+_BATTERY = (
+    "supply",
+    Level.WARNING,
+    "a battery feeds the machine",
+    "clocks are held lower to save it, the more the emptier it is",
+    "plug it in",
+)
+_BOOST = (
+    "boost",
+    Level.NOTE,
+    "on",
+    "how fast a processor is depends on its heat and on how many work",
+    "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo, or"
+    " echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
+)
+_SERVICE = (
+    "nvpmodel",
+    Level.NOTE,
+    "its service runs again when systemd changes its target",
+    "pinned clocks are lost then, in the middle of a run",
+    "RemainAfterExit=yes in a drop-in of nvpmodel.service (docs/device.md)",
+)
+
+
+def _held_down(ranges: Sequence[ClockRange], mode: PowerMode | None) -> Finding:
+    caps = {
+        each.name: f"{hz(each.ceiling_hz)} of {hz(each.most_hz)}" for each in ranges
+    }
+    return _found(
+        "caps",
+        Level.NOTE,
+        f"held below what they can: {_grouped(caps)}",
+        "figures stand for this setting only",
+        "sudo nvpmodel -m <id> chooses another power mode" if mode else "",
+    )
 
 
 def _mode(mode: PowerMode) -> Finding:

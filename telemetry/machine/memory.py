@@ -78,13 +78,7 @@ def judge_memory(facts: Memory) -> Iterator[Finding]:
             "whoever needs more is killed, even when the machine has more",
         )
     if facts.swap_used_bytes:
-        yield _found(
-            "swap",
-            Level.NOTE,
-            f"{size(facts.swap_used_bytes)} of {size(facts.swap_bytes or 0)} in use",
-            "what was swapped out comes back page by page: single frames wait for it",
-            "end what is not needed, then: sudo swapoff -a && sudo swapon -a",
-        )
+        yield _swap(facts.swap_used_bytes, facts.swap_bytes or 0)
     yield _pressure(facts.pressure_percent)
     if facts.oom_adjustment is not None and facts.oom_adjustment > 0:
         yield _found(
@@ -94,13 +88,26 @@ def judge_memory(facts: Memory) -> Iterator[Finding]:
             "edgepipe is killed before others when memory runs out",
         )
     if facts.huge_pages == "always":
-        yield _found(
-            "huge pages",
-            Level.NOTE,
-            "transparent huge pages are made for everybody (always)",
-            "the kernel may stop a thread while it puts memory together",
-            "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-        )
+        yield _found(*_HUGE_PAGES)
+
+
+_HUGE_PAGES = (
+    "huge pages",
+    Level.NOTE,
+    "transparent huge pages are made for everybody (always)",
+    "the kernel may stop a thread while it puts memory together",
+    "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+)
+
+
+def _swap(used: int, total: int) -> Finding:
+    return _found(
+        "swap",
+        Level.NOTE,
+        f"{size(used)} of {size(total)} in use",
+        "what was swapped out comes back page by page: single frames wait for it",
+        "end what is not needed, then: sudo swapoff -a && sudo swapon -a",
+    )
 
 
 def _available(facts: Memory) -> Finding:
