@@ -7,7 +7,7 @@ from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.throttle_blind import blind_causes
 from edgepipe.telemetry.throttle_cause import Cause
 from edgepipe.telemetry.throttle_ceiling import Ceilings
-from edgepipe.telemetry.throttle_episodes import Episode, Episodes
+from edgepipe.telemetry.throttle_episodes import SETTLE_NS, Episode, Episodes
 from edgepipe.telemetry.throttle_facts import HOLD_NS, RELEVANT, Facts, Rise
 from edgepipe.telemetry.throttle_rules import (
     OVER_CURRENT_EVENT_S,
@@ -95,12 +95,15 @@ class ThrottleJudge:
             return False
         now_ns = max(now_ns, self._now_ns)
         rises = self._facts.take(relevant)
+        spoken_ns = self._spoken_ns
         self._observe(relevant, now_ns)
         if not self._facts.changed and now_ns - self._now_ns < _AT_LEAST_NS:
             return False
         before = self._episodes.sure(self._now_ns)
         self._now_ns = now_ns
-        self._episodes.follow(findings(self._facts, now_ns), now_ns)
+        # Where sweeps are far apart, one of them already stands for a long time.
+        rarely = now_ns - spoken_ns[0] >= SETTLE_NS and spoken_ns != (0, 0)
+        self._episodes.follow(findings(self._facts, now_ns), now_ns, rarely)
         self._count(rises, now_ns)
         after = self._episodes.sure(now_ns)
         self._ceilings.take(self._facts, after, now_ns)

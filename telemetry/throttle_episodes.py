@@ -61,8 +61,16 @@ class Episodes:
         self.held: dict[Cause, Spans] = {}
         """When each cause held, on whichever part, up to the last sweep."""
 
-    def follow(self, found: Mapping[Key, Finding], now_ns: int) -> None:
-        """Let time pass for what holds, end what does not, begin what is new."""
+    def follow(
+        self, found: Mapping[Key, Finding], now_ns: int, at_once: bool = False
+    ) -> None:
+        """Let time pass for what holds, end what does not, begin what is new.
+
+        Args:
+            found: All that holds at this time, by its key.
+            now_ns: Not before that of the call before.
+            at_once: Whether what is not sure counts from its first sight on.
+        """
         for key, running in list(self._running.items()):
             until_ns = min(now_ns, running.until_ns)
             self._hold(running, until_ns)
@@ -72,7 +80,8 @@ class Episodes:
                 self._end(self._running.pop(key))
         for key, finding in found.items():
             if key not in self._running:
-                self._running[key] = self._begin(key, finding, now_ns)
+                sure = finding.sure or at_once
+                self._running[key] = self._begin(finding, now_ns, sure)
 
     def count(self, key: Key, events: int) -> None:
         """Add to what runs of this cause on this part."""
@@ -116,11 +125,12 @@ class Episodes:
             ended = replace(running.episode, open=False)
             self._ended[ended.cause.throttles].append(ended)
 
-    def _begin(self, key: Key, finding: Finding, now_ns: int) -> _Running:
-        before = self._taken_up(key, now_ns) if finding.sure else None
+    def _begin(self, finding: Finding, now_ns: int, sure: bool) -> _Running:
+        key = finding.cause, finding.part
+        before = self._taken_up(key, now_ns) if sure else None
         fresh = Episode(*key, now_ns, now_ns, 0, finding.text, open=True)
         episode = replace(before, until_ns=now_ns, open=True) if before else fresh
-        return _Running(episode, now_ns, finding.until_ns, finding.sure)
+        return _Running(episode, now_ns, finding.until_ns, sure)
 
     def _taken_up(self, key: Key, now_ns: int) -> Episode | None:
         """The episode that paused just now, which is no longer among those ended."""

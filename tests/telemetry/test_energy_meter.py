@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,6 +191,46 @@ def test_a_lost_reading_is_a_gap_and_never_zero_watts(values: Values) -> None:
     else:
         assert found.mean_w is not None
         assert found.mean_w >= 20 * (1 - 1e-9)
+
+
+@given(
+    steps=st.lists(st.integers(1, S // 4), min_size=2, max_size=80),
+    seed=st.integers(0, 99),
+    edges=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+)
+def test_the_sum_is_that_of_all_readings_at_once(
+    steps: list[int], seed: int, edges: tuple[float, float]
+) -> None:
+    times = np.cumsum([0, *steps])
+    watts = np.random.default_rng(seed).uniform(-1, 40, len(times))
+    low, high = (round(edge * times[-1]) for edge in sorted(edges))
+    inner = times[(times > low) & (times < high)]
+    at = np.array([low, *inner, high + (high == low)])
+    line = np.interp(at, times, watts)
+    expected = float(((line[1:] + line[:-1]) / 2 * np.diff(at)).sum()) / S
+    pairs = [(int(t), float(w)) for t, w in zip(times, watts, strict=True)]
+    found = energy(pairs, low, int(at[-1]))
+    if high > low:
+        assert found.joules == pytest.approx(expected, abs=1e-9)
+
+
+@given(marks=st.lists(st.integers(0, 70 * S), min_size=2, max_size=2, unique=True))
+@settings(max_examples=10)
+def test_what_was_added_up_long_ago_equals_what_still_waits(marks: list[int]) -> None:
+    low, high = sorted(marks)
+    values = every(PERIOD, 70 * S, lambda at_s: 5 + at_s % 7)
+    meter = EnergyMeter(RAIL, PERIOD)
+    meter.mark(low)
+    meter.mark(high)
+    before = list[Energy]()
+    for value in values:
+        feed(meter, [value])
+        if value[0] in (30 * S, 50 * S):
+            before.append(meter.between(low, high))
+    after = meter.between(low, high)
+    assert len(values) > 3 * LATE_READINGS
+    assert after.joules == energy(values, low, high).joules
+    assert all(each.coverage <= after.coverage for each in before)
 
 
 @given(values=readings())

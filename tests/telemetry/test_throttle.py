@@ -155,6 +155,14 @@ def test_a_low_clock_under_load_in_one_reading_of_a_slow_sweep_counts() -> None:
     assert held(judge_of((0, BUSY), (1, slow), (2, BUSY))) == {Cause.UNKNOWN: 1}
 
 
+def test_a_low_clock_under_load_is_known_at_once_where_sweeps_are_far_apart() -> None:
+    slow = {**BUSY, "clock.gpu": 510 * MHZ}
+    judge = judge_of((0, BUSY), (1, slow))
+    assert judge.state_at(1 * S) == (Cause.UNKNOWN,)
+    judge = judge_of((0, BUSY), (0.1, BUSY), (0.2, slow))
+    assert judge.state_at(S // 5) == ()
+
+
 def test_a_governor_that_follows_the_load_is_not_blamed() -> None:
     slow = {**BUSY, "clock.gpu": 510 * MHZ}
     judge = judge_of((0, IDLE), (0.1, slow), (0.3, slow), (0.5, BUSY), (1, BUSY))
