@@ -17,7 +17,7 @@ from edgepipe.telemetry.machine.here import sensors_of
 from edgepipe.telemetry.machine.text import WIDTH, render_machine
 from edgepipe.telemetry.machine.verdict import fitness
 from edgepipe.telemetry.sensors.tree import Handle, Tree
-from tests.telemetry.boards import NAMES, Boards
+from tests.telemetry.boards import NAMES, Boards, files_of, renumbered, write
 
 
 def told(machine: Machine) -> dict[tuple[Area, str], Finding]:
@@ -98,6 +98,19 @@ def test_counters_of_energy_that_only_root_may_read_are_told(boards: Boards) -> 
     assert "permission" in refused.found
     as_root = told(examined(boards("x86-rapl").tree()))
     assert "processor packages" in as_root[Area.POWER, "total"].found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_numbers_of_devices_change_nothing(
+    name: str, boards: Boards, tmp_path: Path
+) -> None:
+    numbers = dict(zip(range(6), (4, 2, 5, 0, 3, 1), strict=True))
+    moved = write(renumbered(files_of(name), numbers), tmp_path)
+    here, there = (
+        findings(examined(boards(name).tree())),
+        findings(examined(moved.tree())),
+    )
+    assert here == there
 
 
 def test_two_looks_tell_of_what_changes_between_them(boards: Boards) -> None:
