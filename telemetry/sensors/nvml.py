@@ -6,6 +6,7 @@ nothing. A GPU that is lost gives readings without a value until it is back.
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from edgepipe.telemetry.sensors.nvml_calls import questions
@@ -140,17 +141,22 @@ def _users_of(library: Library, index: int) -> list[GpuUser] | None:
     users: dict[int, GpuUser] = {}
     known = False
     for which in ("Compute", "Graphics", "MPSCompute"):
-        try:
-            handle = library.api.nvmlDeviceGetHandleByIndex(index)
-            name = f"nvmlDeviceGet{which}RunningProcesses"
-            processes = getattr(library.api, name)(handle)
-        except library.errors:
-            continue
-        known = True
-        for process in processes:
+        processes = _processes(library, index, which)
+        known = known or processes is not None
+        for process in processes or ():
             users.setdefault(process.pid, _user(library, index, process))
     users.pop(os.getpid(), None)
     return list(users.values()) if known else None
+
+
+def _processes(library: Library, index: int, which: str) -> list[Any] | None:
+    """One of the lists, by the call of today's drivers or by the one before."""
+    for version in ("", "_v2"):
+        name = f"nvmlDeviceGet{which}RunningProcesses{version}"
+        with suppress(*library.errors):
+            handle = library.api.nvmlDeviceGetHandleByIndex(index)
+            return list(getattr(library.api, name)(handle))
+    return None
 
 
 def _user(library: Library, index: int, process: Any) -> GpuUser:

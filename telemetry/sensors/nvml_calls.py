@@ -29,14 +29,6 @@ class NoValueError(ValueError):
     """An answer that cannot be a measurement; the text says why."""
 
 
-class FieldError(Exception):
-    """A field was refused; ``value`` is NVML's code, as in its own exceptions."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(f"NVML error {value}")
-        self.value = value
-
-
 class Way(NamedTuple):
     """One call that can answer a question."""
 
@@ -189,7 +181,7 @@ def _field(library: Any, field: int, scale: float) -> Call | None:
     def call(handle: Any) -> float:
         answer = function(handle, asked)[0]
         if answer.nvmlReturn != 0:
-            raise FieldError(answer.nvmlReturn)
+            raise library.NVMLError(answer.nvmlReturn)
         return _number(answer) * scale
 
     return call

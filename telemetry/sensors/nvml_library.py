@@ -9,8 +9,6 @@ import logging
 import warnings
 from typing import Any
 
-from edgepipe.telemetry.sensors.nvml_calls import FieldError
-
 log = logging.getLogger("edgepipe")
 
 _NOT_HERE = frozenset({9, 12})
@@ -49,7 +47,8 @@ class Library:
         # ValueError, TypeError: text that is no UTF-8, structures of other releases.
         self.errors: tuple[type[Exception], ...] = (
             api.NVMLError,
-            FieldError,
+            # A call that the driver is too old for; in pynvml no NVMLError.
+            getattr(api, "NVMLLibraryMismatchError", api.NVMLError),
             AttributeError,
             OSError,
             TypeError,

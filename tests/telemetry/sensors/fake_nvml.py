@@ -21,6 +21,10 @@ class NVMLError(Exception):
         self.value = value
 
 
+class NVMLLibraryMismatchError(Exception):
+    """As pynvml's, which is no NVMLError: the driver is too old for a call."""
+
+
 class Refusal(int):
     """Stands in a machine's table for a call that fails with this number."""
 
@@ -94,6 +98,7 @@ class FakeNvml:
     """
 
     NVMLError = NVMLError
+    NVMLLibraryMismatchError = NVMLLibraryMismatchError
 
     def __init__(self, machine: str = "server", count: int = 1) -> None:
         self.answers = dict(MACHINES[machine])
@@ -150,7 +155,7 @@ class FakeNvml:
         what = name.removeprefix("nvmlDeviceGet")
         if what == name or what in self.lacking:
             raise AttributeError(name)
-        if what.endswith("RunningProcesses"):
+        if "RunningProcesses" in what:
             return partial(self._processes, what)
         return partial(self._answer, what)
 
@@ -176,5 +181,6 @@ class FakeNvml:
 
     def _processes(self, what: str, _handle: int) -> list[SimpleNamespace]:
         if what not in self.running:
-            raise NVMLError(NOT_SUPPORTED)
+            old = f"{what}_v2" in self.running
+            raise NVMLLibraryMismatchError if old else NVMLError(NOT_SUPPORTED)
         return self.running[what]

@@ -354,6 +354,13 @@ def test_others_on_the_gpu_are_named_once_and_this_process_is_left_out() -> None
     assert library.opened == 0
 
 
+def test_a_driver_that_is_too_old_for_a_call_is_asked_by_the_one_before() -> None:
+    library = FakeNvml()
+    library.running = {"ComputeRunningProcesses_v2": [process(5, None)]}
+    found = other_gpu_users(library)
+    assert found.users == (GpuUser("gpu0", 5, "/usr/bin/program-5", None),)
+
+
 def test_users_that_cannot_be_had_are_not_nobody() -> None:
     assert other_gpu_users(FakeNvml()) == (None, "no GPU tells its processes")
     library = FakeNvml()
