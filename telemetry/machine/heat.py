@@ -1,5 +1,6 @@
 """Whether heat or current hold the machine back now, or did since it started."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,19 @@ class Zone:
     passive: float | None
     """From here on clocks are held down."""
     critical: float | None
-    """Here the machine switches itself off."""
+    """Here the machine switches itself off, or a processor slows itself down."""
+
+    @property
+    def trip(self) -> tuple[float, str] | None:
+        """Where something happens first, and what; None: nobody says."""
+        if self.passive is not None:
+            return self.passive, "throttled at"
+        return None if self.critical is None else (self.critical, "critical at")
+
+    @property
+    def margin(self) -> float:
+        """How far it is from there; infinite where nobody says."""
+        return math.inf if self.trip is None else self.trip[0] - self.celsius
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +127,22 @@ def judge_heat(facts: Heat) -> Iterator[Finding]:
 def _temperature(zones: Sequence[Zone]) -> Finding:
     if not zones:
         return _unknown("temperature", "no zone gives a value", _UNSEEN)
-    hottest = max(zones, key=lambda zone: zone.celsius)
-    near = [
-        z for z in zones if z.passive is not None and z.celsius > z.passive - NEAR_C
-    ]
-    if not near:
-        trip = "" if hottest.passive is None else f", throttled at {hottest.passive:g}"
-        text = f"hottest {hottest.name} {hottest.celsius:.1f} C{trip}"
-        return _found("temperature", Level.OK, text)
-    worst = max(near, key=lambda zone: zone.celsius - (zone.passive or 0))
+    nearest = min(zones, key=lambda zone: zone.margin)
+    if nearest.margin >= NEAR_C:
+        hottest = max(zones, key=lambda zone: zone.celsius)
+        return _found("temperature", Level.OK, f"hottest {_told(hottest)}")
     return _found(
         "temperature",
         Level.WARNING,
-        f"{worst.name} {worst.celsius:.1f} C, throttled at {worst.passive:g}",
+        _told(nearest),
         "clocks are held down now or soon: figures are those of a hot machine",
         "let it cool down, better its cooling, or choose a smaller power mode",
     )
+
+
+def _told(zone: Zone) -> str:
+    trip = "" if zone.trip is None else f", {zone.trip[1]} {zone.trip[0]:g}"
+    return f"{zone.name} {zone.celsius:.1f} C{trip}"
 
 
 _UNSEEN = "figures of a hot machine would not be told from those of a cool one"

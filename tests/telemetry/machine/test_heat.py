@@ -29,7 +29,7 @@ def judged(*readings: Reading, before: tuple[Reading, ...] = ()) -> list[Finding
 
 @pytest.mark.parametrize(
     ("celsius", "level"),
-    [(40.0, Level.OK), (94.0, Level.OK), (94.5, Level.WARNING), (101.0, Level.WARNING)],
+    [(40.0, Level.OK), (94.0, Level.OK), (94.1, Level.WARNING), (101.0, Level.WARNING)],
 )
 def test_five_degrees_below_the_trip_are_too_hot(
     celsius: float, level: Level, one_of: OneOf
@@ -48,6 +48,17 @@ def test_the_zone_nearest_to_its_trip_is_named(one_of: OneOf) -> None:
     ]
     found = one_of(judged(*zones), "temperature")
     assert found.found == "b 85.0 C, throttled at 84"
+
+
+def test_a_processor_that_names_only_its_critical_temperature_is_near_that(
+    one_of: OneOf,
+) -> None:
+    zone = reading(Kind.TEMPERATURE, "Package id 0", 97.0, {"critical": 100.0})
+    found = one_of(judged(zone), "temperature")
+    assert (found.level, found.found) == (
+        Level.WARNING,
+        "Package id 0 97.0 C, critical at 100",
+    )
 
 
 def test_gated_zones_are_left_out_and_no_zone_is_not_known(one_of: OneOf) -> None:
