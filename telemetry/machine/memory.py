@@ -126,7 +126,7 @@ def _available(facts: Memory) -> Finding:
 
 def _pressure(percent: float | None) -> Finding:
     if percent is None:
-        return _unknown("pressure", "this kernel does not count it (PSI)")
+        return _unknown("pressure", "the kernel shows none (PSI)")
     text = f"somebody waited for it in {percent:g} % of the last 10 s"
     if not percent:
         return _found("pressure", Level.OK, "nobody waited for it in the last 10 s")
