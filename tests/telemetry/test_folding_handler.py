@@ -164,6 +164,20 @@ def test_the_same_words_from_two_places_are_two_kinds(log: Log) -> None:
     assert log.text.count("Traceback") == 2
 
 
+def test_what_stopped_is_told_with_the_next_message_of_any_kind(log: Log) -> None:
+    for second in range(4):
+        log.now_ns = second * S
+        log.logger.warning("camera %d is dark", second)
+    log.now_ns = 60 * S
+    log.logger.warning("all is well")
+    log.handler.flush()
+    assert log.lines == [
+        "edgepipe: camera 0 is dark",
+        "edgepipe: all is well",
+        "edgepipe: repeated 3 times in 2.0 s: camera 3 is dark",
+    ]
+
+
 def test_levels_and_loggers_are_kept_apart(log: Log) -> None:
     log.logger.warning("same")
     log.logger.error("same")

@@ -124,6 +124,8 @@ class FakeNvml:
         self.opened -= 1
 
     def nvmlDeviceGetCount(self) -> int:
+        if self.count < 0:
+            raise NVMLError(NOT_SUPPORTED)
         return self.count
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:

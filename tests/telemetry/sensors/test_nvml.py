@@ -214,6 +214,21 @@ def test_no_gpu_is_no_sensor() -> None:
     assert library.opened == 0
 
 
+def test_gpus_that_cannot_be_counted_or_opened_are_told_once_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    library = FakeNvml(count=2)
+    library.everything = LOST
+    assert found(library) == []
+    library.count = -1  # not even that
+    assert found(library) == []
+    assert [r.getMessage() for r in caplog.records] == [
+        "NVML: gpu0 cannot be opened: GPU is lost",
+        "NVML: gpu1 cannot be opened: GPU is lost",
+        "NVML: the GPUs cannot be counted: Not Supported",
+    ]
+
+
 def test_several_gpus_are_told_apart() -> None:
     sensors = found(FakeNvml(count=2))
     assert [s.name for s in sensors[::3]] == ["NVML gpu0 fast", "NVML gpu1 fast"]
