@@ -7,6 +7,7 @@ from edgepipe.telemetry.energy import Energy
 from edgepipe.telemetry.records import RecorderFacts
 from edgepipe.telemetry.sensors.sampler import SamplingFacts
 from edgepipe.telemetry.sensors.totals import Total
+from edgepipe.telemetry.throttle import Verdict
 
 NO_SENSOR = "not measured: no sensor was read"
 
@@ -36,33 +37,6 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeFacts:
-    """Something held clocks down for a while, or explains why they were low."""
-
-    cause: str
-    part: str
-    """``gpu``, ``cpu0``, ``board``, ..."""
-    from_ns: int
-    until_ns: int
-    events: int
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class ThrottleFacts:
-    """What held clocks down in the measured part."""
-
-    totals: Mapping[str, tuple[int, float]]
-    """Episodes or counted events, and seconds, by cause."""
-    throttling: Sequence[str]
-    """Those of the causes that took performance away."""
-    episodes: Sequence[EpisodeFacts]
-    """The newest, oldest first."""
-    not_observable: Sequence[str]
-    """What this machine cannot tell, one line each."""
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """All of it."""
 
@@ -78,7 +52,8 @@ class DeviceFacts:
     no_clocks: str = NO_SENSOR
     temperatures_c: Mapping[str, Level] = field(default_factory=dict[str, Level])
     no_temperatures: str = NO_SENSOR
-    throttle: ThrottleFacts | None = None
+    throttle: Verdict | None = None
+    """None with ``no_throttle``."""
     no_throttle: str = NO_SENSOR
     """Why nothing is known about throttling."""
     sampling: SamplingFacts | None = None
@@ -86,3 +61,13 @@ class DeviceFacts:
     """Channels that never gave a value, and why."""
     log: RecorderFacts | None = None
     """Of ``device.arrow``; None: there is none."""
+
+
+def unmeasured(reason: str) -> DeviceFacts:
+    """What is known of a device of which nothing was measured, and why."""
+    return DeviceFacts(
+        no_power=reason,
+        no_clocks=reason,
+        no_temperatures=reason,
+        no_throttle=reason,
+    )

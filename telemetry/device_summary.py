@@ -1,18 +1,15 @@
 """The part of a summary that tells of the device: power, heat, clocks, throttling."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgepipe.telemetry.device_facts import (
-    DeviceFacts,
-    Level,
-    PowerFacts,
-    ThrottleFacts,
-)
+from edgepipe.telemetry.device_facts import DeviceFacts, Level, PowerFacts
 from edgepipe.telemetry.energy import Energy, FrameEnergy, per_frame
 from edgepipe.telemetry.nulls import missing, present
 from edgepipe.telemetry.sensors.totals import Total
+from edgepipe.telemetry.throttle import Held
+from edgepipe.telemetry.throttle_episodes import Episode
 
 MOST_EPISODES = 200
 """Of what held clocks down, the newest so many are listed."""
@@ -146,36 +143,39 @@ def _throttle(device: DeviceFacts, measured_from_ns: int) -> dict[str, Any]:
     found = device.throttle
     if found is None:
         return _nulls(device.no_throttle, "events")
-    events = {
-        cause: {
-            "events": count,
-            "seconds": seconds,
-            "takes_performance": cause in found.throttling,
-        }
-        for cause, (count, seconds) in found.totals.items()
-    }
+    events = {held.cause.value: _held(held, found.episodes) for held in found.held}
+    listed = found.episodes[-MOST_EPISODES:]
     return {
         "value": events,
         "events": events,
-        "episodes": _episodes(found, measured_from_ns),
-        "left_out": max(0, len(found.episodes) - MOST_EPISODES),
-        "not_observable": list(found.not_observable),
+        "observed": found.observed,
+        "episodes": [_episode(each, measured_from_ns) for each in listed],
+        "left_out": len(found.episodes) - len(listed),
+        "not_observable": [f"{c.value}: {why}" for c, why in found.blind.items()],
         "reason": "",
     }
 
 
-def _episodes(found: ThrottleFacts, measured_from_ns: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "cause": each.cause,
-            "part": each.part,
-            "from_s": (each.from_ns - measured_from_ns) / 1e9,
-            "until_s": (each.until_ns - measured_from_ns) / 1e9,
-            "events": each.events,
-            "evidence": each.evidence,
-        }
-        for each in found.episodes[-MOST_EPISODES:]
-    ]
+def _held(held: Held, episodes: Sequence[Episode]) -> dict[str, Any]:
+    return {
+        "events": held.events,
+        "episodes": sum(each.cause is held.cause for each in episodes),
+        "seconds": held.seconds,
+        "takes_performance": held.cause.throttles,
+        **({} if held.counted_s is None else {"counted_s": held.counted_s}),
+        **({} if held.lost_s is None else {"estimated_lost_s": held.lost_s}),
+    }
+
+
+def _episode(episode: Episode, measured_from_ns: int) -> dict[str, Any]:
+    return {
+        "cause": episode.cause.value,
+        "part": episode.part,
+        "from_s": (episode.from_ns - measured_from_ns) / 1e9,
+        "until_s": (episode.until_ns - measured_from_ns) / 1e9,
+        "events": episode.events,
+        "evidence": episode.evidence,
+    }
 
 
 def _sampling(device: DeviceFacts) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from edgepipe.telemetry.figures import figure, percent
 
 Summary = Mapping[str, Any]
 
+_TOLD_PCT = 100
+"""With a larger error, energy above idle is not told from none."""
 MOST_ZONES = 3
 """Of the temperatures, the highest so many are shown."""
 
@@ -38,20 +40,23 @@ def _figures(power: Summary, cost: Summary) -> str:
         error = cost["error_pct"]
         known = "" if error is None else f" +- {figure(error)} %"
         words.append(f"{figure(cost['gross'])} J a frame{known}")
-    if cost["net"] is not None:
-        words.append(f"{figure(cost['net'])} J of it above idle")
+    net, net_error = cost["net"], cost["net_error_pct"]
+    if net is not None and (net_error is None or net_error < _TOLD_PCT):
+        words.append(f"{figure(net)} J of it above idle")
+    elif net is not None:
+        words.append("no more than idle power as far as can be told")
     return ", ".join(words)
 
 
 def _levels(device: Summary) -> Iterator[tuple[str, str]]:
-    clocks = device["clocks"]["value"] or {}
+    clocks: Summary = device["clocks"]["value"] or {}
     if clocks:
         words = (
             f"{name} {each['min_mhz']:.0f} to {each['max_mhz']:.0f}"
             for name, each in clocks.items()
         )
         yield "clocks (MHz)", ", ".join(words)
-    zones = device["temperature"]["value"] or {}
+    zones: Summary = device["temperature"]["value"] or {}
     if zones:
         hottest = sorted(zones.items(), key=lambda zone: -zone[1]["max_c"])[:MOST_ZONES]
         words = (f"{name} at most {each['max_c']:.1f}" for name, each in hottest)
@@ -67,13 +72,17 @@ def _throttle(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "throttling", "none was seen" + _blind_spots(summary)
         return
     words = (
-        f"{cause} {each['seconds']:.1f} s ({each['events']} x)"
+        f"{cause} {each['seconds']:.1f} s{_events(each['events'])}"
         for cause, each in bad.items()
     )
     yield "throttling", ", ".join(words)
     for name, stream in summary["streams"].items():
         if split := stream.get("by_throttle"):
             yield "", f"{name}: {_split(split)}"
+
+
+def _events(count: int) -> str:
+    return f" ({count} events)" if count else ""
 
 
 def _blind_spots(summary: Summary) -> str:
@@ -84,9 +93,13 @@ def _blind_spots(summary: Summary) -> str:
 
 def _split(split: Summary) -> str:
     throttled, clear = split["throttled"], split["clear"]
-    return (
-        f"{throttled['frames']} frames met it, {percent(throttled['miss_ratio'])} of"
-        f" them missed (p50 {figure(throttled['latency_ms']['p50'])} ms); of the other"
-        f" {clear['frames']} {percent(clear['miss_ratio'])}"
-        f" (p50 {figure(clear['latency_ms']['p50'])} ms)"
-    )
+    words = f"{throttled['frames']} frames met it, {_missed(throttled)}"
+    if clear["frames"]:
+        words += f"; {clear['frames']} did not, {_missed(clear)}"
+    return words
+
+
+def _missed(frames: Summary) -> str:
+    p50 = frames["latency_ms"]["p50"]
+    latency = "" if p50 is None else f" (p50 {figure(p50)} ms)"
+    return f"{percent(frames['miss_ratio'])} missed{latency}"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from edgepipe.telemetry.device_log import DeviceLog
 from edgepipe.telemetry.figures import LABELS, figure, percent, reasons
 from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.report_charts import (
@@ -13,6 +14,7 @@ from edgepipe.telemetry.report_charts import (
     where_time_goes,
 )
 from edgepipe.telemetry.report_data import MOST_DOTS, Series, gather, time_span
+from edgepipe.telemetry.report_device import device_part
 from edgepipe.telemetry.report_html import Html, table, tag, text
 from edgepipe.telemetry.report_html import figure as drawing
 from edgepipe.telemetry.report_tables import (
@@ -42,7 +44,11 @@ _COUNTS = (
 
 
 def render_report(
-    summary: Summary, frames: Iterable[FrameRecord], log_warning: str = ""
+    summary: Summary,
+    frames: Iterable[FrameRecord],
+    log_warning: str = "",
+    device: DeviceLog | None = None,
+    measured_from_ns: int = 0,
 ) -> str:
     """The page for one run.
 
@@ -50,6 +56,8 @@ def render_report(
         summary: As built by ``summary.build_summary``.
         frames: The frame log; warm-up frames are skipped. Read once.
         log_warning: What is wrong with the log, shown above the charts.
+        device: What the sensors said; None: nothing of it is drawn.
+        measured_from_ns: When the measured part began, in the time of the logs.
     """
     series = gather(frames)
     style = files("edgepipe.telemetry").joinpath("report.css").read_text("utf-8")
@@ -58,6 +66,7 @@ def render_report(
         *_stream_tables(summary["streams"]),
         *([tag("p", log_warning, "miss")] if log_warning else []),
         *_stream_charts(summary["streams"], series),
+        *device_part(summary, device, time_span(series.values()), measured_from_ns),
         *ladder_tables(summary),
         *stage_table(summary),
         *resource_table(summary),

@@ -14,8 +14,11 @@ from edgepipe.telemetry.report_data import MOST_DOTS, Series, columns
 COLOURS = 8
 """Stages get the classes s0..s7, in turn."""
 
-_WIDTH, _LEFT, _RIGHT = 1000, 58, 10
-_PLOT = _WIDTH - _LEFT - _RIGHT
+_WIDTH, _RIGHT = 1000, 10
+LEFT = 58
+"""Where plots begin, in units of the drawing."""
+PLOT = _WIDTH - LEFT - _RIGHT
+"""How wide they are."""
 _NS = 1e6
 _BINS = 60
 _FAR = 4
@@ -33,26 +36,26 @@ def latency_over_time(
     top_ms = _scale_top(series, deadline_ms)
 
     def x(at_ns: float) -> float:
-        return _LEFT + _PLOT * (at_ns - start_ns) / (end_ns - start_ns)
+        return LEFT + PLOT * (at_ns - start_ns) / (end_ns - start_ns)
 
     def y(latency_ms: float) -> float:
         return floor - (floor - 20) * min(latency_ms / top_ms, 1.0)
 
     lost_x = sorted({round(x(at_ns), 1) for at_ns in series.lost_ns})
     parts = [
-        *_horizontal_grid(top_ms, y),
+        *horizontal_grid(top_ms, y),
         *(
-            _text(x(start_ns + seconds * 1e9), height - 22, f"{seconds:g}", "middle")
-            for seconds in _ticks((end_ns - start_ns) / 1e9)
+            label(x(start_ns + seconds * 1e9), height - 22, f"{seconds:g}", "middle")
+            for seconds in ticks((end_ns - start_ns) / 1e9)
         ),
-        _text(_LEFT + _PLOT / 2, height - 4, "seconds since the first frame", "middle"),
+        label(LEFT + PLOT / 2, height - 4, "seconds since the first frame", "middle"),
         _frames(series, span_ns, x, y),
         _beyond(series, top_ms),
         *_deadline_across(deadline_ms, top_ms, y),
-        _text(_LEFT - 8, floor + 21, "lost", "end"),
-        _path("".join(f"M{at} {floor + 8}v16" for at in lost_x), "lost"),
+        label(LEFT - 8, floor + 21, "lost", "end"),
+        path("".join(f"M{at} {floor + 8}v16" for at in lost_x), "lost"),
     ]
-    return _svg(height, "Latency of each frame over the run", parts)
+    return svg(height, "Latency of each frame over the run", parts)
 
 
 def latency_histogram(
@@ -65,29 +68,29 @@ def latency_histogram(
     for latency_ns in series.latency_ns:
         counts[min(int(latency_ns / _NS / top_ms * _BINS), _BINS - 1)] += 1
     most = max(counts)
-    width = _PLOT / _BINS
+    width = PLOT / _BINS
 
     def x(latency_ms: float) -> float:
-        return _LEFT + _PLOT * latency_ms / top_ms
+        return LEFT + PLOT * latency_ms / top_ms
 
     def y(count: float) -> float:
         return floor - (floor - 50) * count / most
 
     bars = "".join(
-        f"M{_LEFT + index * width + 0.5:.1f} {floor}V{min(y(n), floor - 2):.1f}"
+        f"M{LEFT + index * width + 0.5:.1f} {floor}V{min(y(n), floor - 2):.1f}"
         f"h{width - 1:.1f}V{floor}z"
         for index, n in enumerate(counts)
         if n
     )
     parts = [
-        *_horizontal_grid(most, y),
-        _path(bars, "bar"),
-        *(_text(x(ms), floor + 18, f"{ms:g}", "middle") for ms in _ticks(top_ms)),
-        _text(_LEFT + _PLOT / 2, height - 6, "latency in milliseconds", "middle"),
+        *horizontal_grid(most, y),
+        path(bars, "bar"),
+        *(label(x(ms), floor + 18, f"{ms:g}", "middle") for ms in ticks(top_ms)),
+        label(LEFT + PLOT / 2, height - 6, "latency in milliseconds", "middle"),
         *_deadline_down(x(deadline_ms), floor, shown=deadline_ms <= top_ms),
         *_marks(marks_ms, x, floor),
     ]
-    return _svg(height, "Histogram of the latency", parts)
+    return svg(height, "Histogram of the latency", parts)
 
 
 def where_time_goes(parts_ms: Mapping[str, Any]) -> str:
@@ -108,25 +111,25 @@ def where_time_goes(parts_ms: Mapping[str, Any]) -> str:
         width = _WIDTH * max(ms, 0.0) / length if length > 0 else 0.0
         drawn += _piece(name, ms, css, at, width)
         at += width
-    return _svg(46, "Where the mean latency goes", drawn)
+    return svg(46, "Where the mean latency goes", drawn)
 
 
 def _piece(name: str, ms: float, css: str, at: float, width: float) -> Iterator[str]:
     if width < 0.2:
         return
-    label = escape(f"{name} {ms:.2f} ms")
+    title = escape(f"{name} {ms:.2f} ms")
     yield (
         f'<rect class="{css}" x="{at:.1f}" y="4" width="{max(width - 1, 0.5):.1f}"'
-        f' height="38"><title>{label}</title></rect>'
+        f' height="38"><title>{title}</title></rect>'
     )
     if width > 9 * len(name) and "waiting" not in css:
-        yield _text(at + width / 2, 28, name, "middle", "on-bar")
+        yield label(at + width / 2, 28, name, "middle", "on-bar")
 
 
 def _frames(series: Series, span_ns: tuple[int, int], x: Axis, y: Axis) -> str:
     if len(series.latency_ns) <= MOST_DOTS:
         pairs = zip(series.done_ns, series.latency_ns, strict=True)
-        return _path(
+        return path(
             "".join(f"M{x(t):.1f} {y(ns / _NS):.1f}h0" for t, ns in pairs), "dot"
         )
     thinned = columns(series, *span_ns)
@@ -137,7 +140,7 @@ def _frames(series: Series, span_ns: tuple[int, int], x: Axis, y: Axis) -> str:
     middles = "".join(
         f"M{x(c.at_ns):.1f} {y(c.middle_ns / _NS):.1f}h0" for c in thinned
     )
-    return _path(ranges, "range") + _path(middles, "dot")
+    return path(ranges, "range") + path(middles, "dot")
 
 
 def _beyond(series: Series, top_ms: float) -> str:
@@ -148,7 +151,7 @@ def _beyond(series: Series, top_ms: float) -> str:
     text = (
         f"▲ {len(beyond)} {frames} beyond the scale, up to {max(beyond) / _NS:.1f} ms"
     )
-    return _text(_LEFT, 12, text)
+    return label(LEFT, 12, text)
 
 
 def _scale_top(series: Series, deadline_ms: float) -> float:
@@ -171,16 +174,16 @@ def _deadline_across(deadline_ms: float, top_ms: float, y: Axis) -> Iterator[str
     right = _WIDTH - _RIGHT
     name = f"deadline {deadline_ms:g} ms"
     if deadline_ms > top_ms:
-        yield _text(right, 12, f"{name}, far above this scale", "end", "deadline-text")
+        yield label(right, 12, f"{name}, far above this scale", "end", "deadline-text")
         return
-    yield _line(_LEFT, y(deadline_ms), right, y(deadline_ms), "deadline")
-    yield _text(right, y(deadline_ms) - 5, name, "end", "deadline-text")
+    yield _line(LEFT, y(deadline_ms), right, y(deadline_ms), "deadline")
+    yield label(right, y(deadline_ms) - 5, name, "end", "deadline-text")
 
 
 def _deadline_down(at: float, floor: float, *, shown: bool) -> Iterator[str]:
     if shown:
         yield _line(at, 4, at, floor, "deadline")
-        yield _text(at - 5, 14, "deadline", "end", "deadline-text")
+        yield label(at - 5, 14, "deadline", "end", "deadline-text")
 
 
 def _marks(marks_ms: Mapping[str, float], x: Axis, floor: float) -> Iterator[str]:
@@ -189,7 +192,7 @@ def _marks(marks_ms: Mapping[str, float], x: Axis, floor: float) -> Iterator[str
         top = 6 + 14 * row
         crowded = at > _WIDTH * 0.85
         yield _line(at, top, at, floor, "mark")
-        yield _text(
+        yield label(
             at - 5 if crowded else at + 5,
             top + 9,
             f"{name} {ms:.1f} ms",
@@ -197,13 +200,14 @@ def _marks(marks_ms: Mapping[str, float], x: Axis, floor: float) -> Iterator[str
         )
 
 
-def _horizontal_grid(top: float, y: Axis) -> Iterator[str]:
-    for value in _ticks(top, 5):
-        yield _line(_LEFT, y(value), _WIDTH - _RIGHT, y(value), "grid")
-        yield _text(_LEFT - 8, y(value) + 4, f"{value:g}", "end")
+def horizontal_grid(top: float, y: Axis) -> Iterator[str]:
+    """Dotted lines at round values up to ``top``, with their figures."""
+    for value in ticks(top, 5):
+        yield _line(LEFT, y(value), _WIDTH - _RIGHT, y(value), "grid")
+        yield label(LEFT - 8, y(value) + 4, f"{value:g}", "end")
 
 
-def _ticks(end: float, most: int = 10) -> Sequence[float]:
+def ticks(end: float, most: int = 10) -> Sequence[float]:
     """Round numbers from 0 to ``end``, at most about ``most`` of them."""
     rough = end / most
     power = 10.0 ** math.floor(math.log10(rough))
@@ -211,24 +215,27 @@ def _ticks(end: float, most: int = 10) -> Sequence[float]:
     return [round(index * step, 9) for index in range(int(end / step) + 1)]
 
 
-def _svg(height: int, label: str, parts: Sequence[str]) -> str:
+def svg(height: int, name: str, parts: Sequence[str]) -> str:
+    """A drawing of the report's width; ``name`` is for those who cannot see it."""
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{name}">'
         f"{''.join(parts)}</svg>"
     )
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:
-    return _path(f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}", css)
+    return path(f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}", css)
 
 
-def _path(data: str, css: str) -> str:
+def path(data: str, css: str) -> str:
+    """A path of that class, or nothing for no data."""
     return f'<path class="{css}" d="{data}"/>' if data else ""
 
 
-def _text(
+def label(
     x: float, y: float, text: str, anchor: str = "start", css: str = "label"
 ) -> str:
+    """A piece of text."""
     return (
         f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
         f"{escape(text)}</text>"

@@ -80,19 +80,19 @@ class Ceilings:
         return self._slowed.get(name)
 
     def _divider(self, facts: Facts, name: str, now_ns: int) -> float:
-        """The share of the set clock that the hardware leaves, if that lasts."""
+        """The share of the lowest clock that the hardware leaves, if that lasts."""
         measured = facts.reading(Kind.CLOCK_MEASURED, name, now_ns)
-        clock = facts.value(Kind.CLOCK, name, now_ns)
-        if measured is None or not measured.value or not clock:
+        floor = facts.value(Kind.CLOCK_FLOOR, name, now_ns)
+        if measured is None or not measured.value or not floor:
             return 1.0
         at_ns, seen = self._divided.get(name, (0, 0))
-        if measured.value >= DIVIDED * clock:
+        if measured.value >= DIVIDED * floor:
             self._divided.pop(name, None)
             return 1.0
         if measured.at_ns != at_ns:
             seen += 1
             self._divided[name] = measured.at_ns, seen
-        return measured.value / clock if seen >= _DIVIDED_READINGS else 1.0
+        return measured.value / floor if seen >= _DIVIDED_READINGS else 1.0
 
 
 def _is_slowed(active: Set[tuple[Cause, str]], name: str) -> bool:

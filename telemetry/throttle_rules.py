@@ -180,14 +180,17 @@ def reasons(facts: Facts, now_ns: int) -> Iterator[Finding]:
 
 
 def divider(facts: Facts, now_ns: int) -> Iterator[Finding]:
-    """The hardware runs a part at about half of the clock that was set."""
+    """The hardware runs a part far below the lowest clock that software may set.
+
+    The clock that is set is no measure: it may change between two reads.
+    """
     alerts = facts.all(Kind.COOLING, now_ns)
     hot = any(state > 0 and "-throttle-alert" in name for name, _, state in alerts)
     cause = Cause.THERMAL if hot else Cause.OVER_CURRENT
     for name, reading, measured in facts.all(Kind.CLOCK_MEASURED, now_ns):
-        clock = facts.value(Kind.CLOCK, name, now_ns)
-        if clock and 0 < measured < DIVIDED * clock:
-            text = f"{name} runs at {_mhz(measured)} of {_mhz(clock)} MHz"
+        floor = facts.value(Kind.CLOCK_FLOOR, name, now_ns)
+        if floor and 0 < measured < DIVIDED * floor:
+            text = f"{name} runs at {_mhz(measured)} MHz, allowed from {_mhz(floor)} on"
             yield Finding(cause, name, text, reading.at_ns + facts.hold_ns)
 
 

@@ -21,7 +21,7 @@ from edgepipe.telemetry.machine.identity import (
 )
 from edgepipe.telemetry.machine.memory import Memory, examine_memory, judge_memory
 from edgepipe.telemetry.machine.power import Power, examine_power, judge_power
-from edgepipe.telemetry.machine.probe import Look, Measured
+from edgepipe.telemetry.machine.probe import Measured
 from edgepipe.telemetry.machine.processors import (
     Processors,
     examine_processors,
@@ -40,6 +40,7 @@ from edgepipe.telemetry.machine.software import (
 from edgepipe.telemetry.machine.storage import Storage, examine_storage, judge_storage
 from edgepipe.telemetry.machine.timing import Timing, examine_timing, judge_timing
 from edgepipe.telemetry.sensors.board import identify, why_no_power
+from edgepipe.telemetry.sensors.look import Look
 from edgepipe.telemetry.sensors.nvml import GpuUsers
 from edgepipe.telemetry.sensors.reading import Kind, Reading
 from edgepipe.telemetry.sensors.sensor import Sensor

@@ -1,7 +1,6 @@
 """The machine that this process runs on."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from edgepipe.telemetry.machine.examine import (
@@ -13,10 +12,8 @@ from edgepipe.telemetry.machine.examine import (
 from edgepipe.telemetry.machine.identity import running_architecture
 from edgepipe.telemetry.machine.timing import smallest_step_ns
 from edgepipe.telemetry.machine.verdict import fitness
-from edgepipe.telemetry.sensors.kernel import find_board
-from edgepipe.telemetry.sensors.nvml import find_nvml, other_gpu_users
-from edgepipe.telemetry.sensors.rapl import find_rapl
-from edgepipe.telemetry.sensors.sensor import Sensor
+from edgepipe.telemetry.sensors.discover import find_sensors
+from edgepipe.telemetry.sensors.nvml import other_gpu_users
 from edgepipe.telemetry.sensors.tree import Tree
 
 PAUSE_S = 0.5
@@ -35,7 +32,7 @@ def examine_here(
     """
     tree = Tree(root)
     looks = Looks(
-        sensors=sensors_of(tree, time.monotonic_ns),
+        sensors=find_sensors("auto", tree, time.monotonic_ns),
         pause=lambda: time.sleep(pause_s),
         runs=runs,
         step_ns=smallest_step_ns(),
@@ -44,15 +41,6 @@ def examine_here(
         gpu=other_gpu_users(),
     )
     return examine_machine(tree, looks)
-
-
-def sensors_of(tree: Tree, now_ns: Callable[[], int]) -> list[Sensor]:
-    """Every sensor of a machine; the caller's to close."""
-    return [
-        *find_board(tree, now_ns),
-        *find_rapl(tree, now_ns),
-        *find_nvml(now_ns),
-    ]
 
 
 def preflight(runs: Path, root: Path = Path("/")) -> list[str]:

@@ -17,7 +17,9 @@ class Equipment:
     totals: Sequence[Total] = ()
     """What tells of the whole device, the widest boundary first."""
     no_power: str = ""
-    """Why there is no total; empty if there is one."""
+    """Why there is no total, or none for the board; empty if all is well."""
+    hung: Sequence[str] = ()
+    """Sensors that did not answer when they were tried, and are left out."""
 
     @property
     def channels(self) -> list[Channel]:

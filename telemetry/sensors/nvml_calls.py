@@ -83,16 +83,19 @@ def _power(library: Any, handle: Any) -> list[Question]:
     ways = [
         Way(call, tau_s, note)
         for call, tau_s, note in (
-            (_field(library, _FIELD_POWER_INSTANT, 1e-3), 0.0, ""),
+            # Averages first: of a load that was on 40 % of the time the instantaneous
+            # field saw 31 % less than the counter of energy, averages 1 % more (H200).
             (usage, *_averaging(library, handle)),
+            (_field(library, _FIELD_POWER_INSTANT, 1e-3), 0.0, ""),
         )
         if call is not None
     ]
-    fast, board = Pace.FAST, Scope.GPU_BOARD
+    # Drivers renew both ten times a second, and asking a counter took 3 ms (H200).
+    medium, board = Pace.MEDIUM, Scope.GPU_BOARD
     return [
-        Question(Kind.ENERGY, "", fast, _ways(energy), board, 1e-3, zero=False),
+        Question(Kind.ENERGY, "", medium, _ways(energy), board, 1e-3, zero=False),
         Question(
-            Kind.POWER, "", fast, ways, board, 1e-3, _named(max=limit), zero=False
+            Kind.POWER, "", medium, ways, board, 1e-3, _named(max=limit), zero=False
         ),
     ]
 

@@ -115,10 +115,15 @@ class Channel:
     ``critical`` of a zone, ``min`` and ``max`` of a clock, ``max`` of a cooling device,
     ``crit`` of a power."""
 
-    @property
-    def key(self) -> str:
-        """Unique among all channels of a machine: ``power.VDD_IN``."""
-        return f"{self.kind.value}.{self.name}"
+    key: str = field(init=False, repr=False, hash=False, compare=False)
+    """Unique among all channels of a machine: ``power.VDD_IN``."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.kind.value}.{self.name}")
+
+    def __hash__(self) -> int:
+        # Of one text that knows its hash: readings are sorted by channel all the time.
+        return hash(self.key)
 
     @property
     def unit(self) -> str:

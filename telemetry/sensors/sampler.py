@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 SECOND_NS = 10**9
 MEDIUM_HZ = 9.4
 """About so often clocks and cooling devices are read."""
+SLOW_HZ = 1.0
+"""How often temperatures and counters are read."""
 STUCK_AFTER_NS = 2 * SECOND_NS
 """A sensor that has not answered by then is left to its thread."""
 MOST_STUCK = 4
@@ -70,7 +72,7 @@ class Sampler:
     Args:
         sensors: Closed by ``stop``, but for those that hang.
         clock: The time.
-        rate_hz: Sweeps a second.
+        rate_hz: Sweeps a second; fewer where no sensor wants so many.
         on_sweep: Called with the readings of each sweep by the reading thread, one
             call at a time.
         stuck_after_ns: See above.
@@ -84,11 +86,11 @@ class Sampler:
         on_sweep: Callable[[list[Reading]], None],
         stuck_after_ns: int = STUCK_AFTER_NS,
     ) -> None:
-        every = {
-            Pace.FAST: 1,
-            Pace.MEDIUM: max(1, round(rate_hz / MEDIUM_HZ)),
-            Pace.SLOW: max(1, round(rate_hz)),
-        }
+        rate_hz = _enough(rate_hz, {each.pace for each in sensors})
+        medium = max(1, round(rate_hz / MEDIUM_HZ))
+        # A multiple, so that what is read together is of one moment.
+        slow = medium * max(1, round(rate_hz / SLOW_HZ / medium))
+        every = {Pace.FAST: 1, Pace.MEDIUM: medium, Pace.SLOW: slow}
         self._entries = [_Entry(each, every[each.pace]) for each in sensors]
         self._clock = clock
         self._rate_hz = rate_hz
@@ -265,3 +267,10 @@ class Sampler:
             no_reading(channel, now_ns, reason, Quality.STALE)
             for channel in entry.sensor.channels
         ]
+
+
+def _enough(rate_hz: float, paces: set[Pace]) -> float:
+    """No more sweeps than the fastest sensor wants."""
+    if Pace.FAST in paces:
+        return rate_hz
+    return min(rate_hz, MEDIUM_HZ if Pace.MEDIUM in paces else SLOW_HZ)

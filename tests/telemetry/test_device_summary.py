@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from edgepipe.telemetry.device_facts import (
-    DeviceFacts,
-    EpisodeFacts,
-    Level,
-    PowerFacts,
-    ThrottleFacts,
-)
+from edgepipe.telemetry.device_facts import DeviceFacts, Level, PowerFacts
 from edgepipe.telemetry.device_summary import MOST_EPISODES, device_summary
 from edgepipe.telemetry.energy import Energy
 from edgepipe.telemetry.energy_meter import EnergyMeter
@@ -22,6 +16,9 @@ from edgepipe.telemetry.sensors.sampler import SamplingFacts
 from edgepipe.telemetry.sensors.totals import Total
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.summary_schema import validate
+from edgepipe.telemetry.throttle import Held, Verdict
+from edgepipe.telemetry.throttle_cause import Cause
+from edgepipe.telemetry.throttle_episodes import Episode
 from edgepipe.telemetry.verdict import invalid_because
 
 MakeFrame = Callable[..., FrameRecord]
@@ -48,6 +45,27 @@ def energy(channel: Channel, watts: float, seconds: int, start_s: int = 0) -> En
     return meter.between(start_ns, end_ns)
 
 
+def verdict() -> Verdict:
+    """20 s of heat and four over-current events in a minute that began idle."""
+    return Verdict(
+        start_ns=100 * SECOND_NS,
+        end_ns=160 * SECOND_NS,
+        throttled=True,
+        observed=1.0,
+        held=(
+            Held(Cause.THERMAL, 20.0, 0),
+            Held(Cause.OVER_CURRENT, 0.0, 4, lost_s=4 * 0.00107),
+            Held(Cause.DVFS_IDLE, 10.0, 0),
+        ),
+        episodes=(
+            Episode(
+                Cause.THERMAL, "gpu", 120 * SECOND_NS, 140 * SECOND_NS, 0, "tj 99 C"
+            ),
+        ),
+        blind={Cause.UNDER_VOLTAGE: "no counter oc1"},
+    )
+
+
 def watched(**changes: Any) -> DeviceFacts:
     module = PowerFacts(
         Total(Scope.MODULE_INPUT, (VDD_IN,), "VDD_IN, the module's input"),
@@ -65,16 +83,7 @@ def watched(**changes: Any) -> DeviceFacts:
         rails_w={"VDD_SOC": (1.5, ""), "VDD_CV": (None, "gated")},
         clocks_hz={"gpu": Level(0.9e9, 0.3e9, 1.02e9, 564)},
         temperatures_c={"tj-thermal": Level(71.5, 70.0, 73.0, 60)},
-        throttle=ThrottleFacts(
-            {"thermal": (1, 20.0), "dvfs_idle": (1, 10.0)},
-            ["thermal"],
-            [
-                EpisodeFacts(
-                    "thermal", "gpu", 120 * SECOND_NS, 140 * SECOND_NS, 0, "99 C"
-                )
-            ],
-            ["over-current: this board counts none"],
-        ),
+        throttle=verdict(),
         sampling=SamplingFacts(47.0, 2820, 3, 300_000_000, 60 * SECOND_NS, ()),
         unread={"temperature.cv0-thermal": "gated"},
         log=RecorderFacts(9000, 0, 0),
@@ -163,17 +172,34 @@ def test_throttling_is_told_apart_from_what_only_explains_a_low_clock(
 ) -> None:
     throttle = device["throttle"]
     assert throttle["events"] == {
-        "thermal": {"events": 1, "seconds": 20.0, "takes_performance": True},
-        "dvfs_idle": {"events": 1, "seconds": 10.0, "takes_performance": False},
+        "thermal": {
+            "events": 0,
+            "episodes": 1,
+            "seconds": 20.0,
+            "takes_performance": True,
+        },
+        "over_current": {
+            "events": 4,
+            "episodes": 0,
+            "seconds": 0.0,
+            "takes_performance": True,
+            "estimated_lost_s": 0.00428,
+        },
+        "dvfs_idle": {
+            "events": 0,
+            "episodes": 0,
+            "seconds": 10.0,
+            "takes_performance": False,
+        },
     }
     (episode,) = throttle["episodes"]
     assert (episode["from_s"], episode["until_s"]) == (20.0, 40.0)
-    assert throttle["not_observable"] == ["over-current: this board counts none"]
+    assert throttle["not_observable"] == ["under_voltage: no counter oc1"]
 
 
 def test_the_newest_episodes_are_listed_and_the_others_counted() -> None:
-    episodes = [EpisodeFacts("thermal", "gpu", n, n + 1, 0, "") for n in range(250)]
-    found = ThrottleFacts({"thermal": (250, 1.0)}, ["thermal"], episodes, [])
+    episodes = [Episode(Cause.THERMAL, "gpu", n, n + 1, 0, "") for n in range(250)]
+    found = replace(verdict(), episodes=tuple(episodes))
     throttle = device_summary(watched(throttle=found), 1, 0)["throttle"]
     assert len(throttle["episodes"]) == MOST_EPISODES
     assert throttle["left_out"] == 250 - MOST_EPISODES

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from edgepipe.telemetry.device_facts import DeviceFacts, ThrottleFacts
+from edgepipe.telemetry.device_facts import DeviceFacts
 from edgepipe.telemetry.device_text import device_lines
 from edgepipe.telemetry.records import FrameRecord
 from edgepipe.telemetry.run_facts import RunFacts
@@ -10,7 +10,7 @@ from edgepipe.telemetry.run_statistics import RunStatistics
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.text_summary import render_text
 
-from .test_device_summary import watched
+from .test_device_summary import verdict, watched
 
 MakeFrame = Callable[..., FrameRecord]
 MakeRun = Callable[..., tuple[RunFacts, RunStatistics]]
@@ -51,18 +51,18 @@ def test_frames_that_met_throttling_stand_beside_the_others(
     make_run: MakeRun, make_frame: MakeFrame
 ) -> None:
     found = lines(make_run, make_frame, watched(), throttled=60)["lines"]
-    assert ("throttling", "thermal 20.0 s (1 x)") in found
-    assert found[-1][1].startswith("front: 60 frames met it, 0.00 % of them missed")
+    assert ("throttling", "thermal 20.0 s, over_current 0.0 s (4 events)") in found
+    assert found[-1][1].startswith("front: 60 frames met it, 0.00 % missed")
 
 
 def test_none_seen_is_not_none_where_it_cannot_be_seen(
     make_run: MakeRun, make_frame: MakeFrame
 ) -> None:
-    blind = ThrottleFacts({}, [], [], ["over-current: this board counts none"])
+    blind = replace(verdict(), held=(), episodes=())
     found = lines(make_run, make_frame, watched(throttle=blind))["lines"]
     assert found[-1] == (
         "throttling",
-        "none was seen; not observable here: over-current: this board counts none",
+        "none was seen; not observable here: under_voltage: no counter oc1",
     )
 
 

@@ -74,6 +74,7 @@ def test_cpus_are_the_mean_of_their_policies() -> None:
 DIVIDED: Values = {
     **CPUS,
     "clock.cpu0": 1728 * MHZ,
+    "floor.cpu0": 1728 * MHZ,
     "measured.cpu0": 864 * MHZ,
 }
 

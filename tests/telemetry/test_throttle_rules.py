@@ -144,15 +144,20 @@ def test_a_gpu_whose_driver_gives_no_reason_is_not_suspected() -> None:
 HALVED: Values = {
     **BUSY,
     "clock.cpu0": 1728 * MHZ,
+    "floor.cpu0": 1728 * MHZ,
     "measured.cpu0": 862 * MHZ,
 }
 
 
-def test_a_measured_clock_of_half_the_set_one_is_over_current() -> None:
+def test_a_measured_clock_of_half_the_lowest_allowed_one_is_over_current() -> None:
     assert found(HALVED) == {
-        (Cause.OVER_CURRENT, "cpu0"): "cpu0 runs at 862 of 1728 MHz"
+        (Cause.OVER_CURRENT, "cpu0"): "cpu0 runs at 862 MHz, allowed from 1728 on"
     }
     assert found({**HALVED, "measured.cpu0": 1700 * MHZ}) == {}
+
+
+def test_a_clock_that_rose_since_it_was_measured_is_not_over_current() -> None:
+    assert found({**HALVED, "floor.cpu0": 729 * MHZ}) == {}
 
 
 def test_the_same_with_a_throttle_alert_is_heat() -> None:

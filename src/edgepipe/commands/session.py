@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe.assemble import Pipeline, stage_names
+from edgepipe.commands.device import (
+    BENCH_IDLE_NS,
+    Window,
+    measure_idle,
+    open_monitor,
+    power_line,
+    wait_for_readings,
+)
 from edgepipe.commands.folder import make_folder
 from edgepipe.commands.output import print_json, say
 from edgepipe.commands.progress import Progress
@@ -20,9 +28,12 @@ from edgepipe.configs.schema import Config, PromisesConfig
 from edgepipe.configs.telemetry_schema import TelemetryConfig
 from edgepipe.errors import EdgepipeError
 from edgepipe.pipeline.process import Housekeeping
-from edgepipe.telemetry.clock import MonotonicClock
+from edgepipe.telemetry.board_facts import board_facts
+from edgepipe.telemetry.clock import Clock, MonotonicClock
+from edgepipe.telemetry.device_log import DeviceLog, read_device
 from edgepipe.telemetry.environment import collect_environment, hide_credentials
 from edgepipe.telemetry.frame_log import FRAMES, read_frames
+from edgepipe.telemetry.monitor import DeviceMonitor
 from edgepipe.telemetry.process import ProcessSampler
 from edgepipe.telemetry.recorder import Recorder
 from edgepipe.telemetry.records import FrameRecord, RecorderFacts
@@ -36,6 +47,7 @@ from edgepipe.telemetry.run_facts import (
 )
 from edgepipe.telemetry.run_folder import RunFolder
 from edgepipe.telemetry.run_statistics import RunStatistics
+from edgepipe.telemetry.sensors.tree import Tree
 from edgepipe.telemetry.summary import build_summary
 from edgepipe.telemetry.text_summary import render_text
 
@@ -74,12 +86,12 @@ def run_session(request: Request) -> int:
     try:
         folder.write_config(dump_yaml(request.loaded.effective))
         keeper = _Keeper(config, folder)
-        pipeline = _start(request, folder, keeper)
+        pipeline, device = _start(request, folder, keeper)
     except BaseException:  # re-raised: a run that never began leaves nothing behind
         folder.discard()
         raise
     with pipeline:
-        facts = _measure(request, pipeline, keeper, started)
+        facts = _measure(request, pipeline, device, keeper, started)
     summary = build_summary(facts, keeper.statistics)
     written = _write(folder, facts, summary)
     written &= _print(request, summary, folder)
@@ -88,20 +100,40 @@ def run_session(request: Request) -> int:
     return 0 if written and summary["verdict"] == "VALID" else 1
 
 
-def _start(request: Request, folder: RunFolder, keeper: "_Keeper") -> Pipeline:
-    """Open the pipeline and bring it to the point of its first frame."""
+def _start(
+    request: Request, folder: RunFolder, keeper: "_Keeper"
+) -> tuple[Pipeline, DeviceMonitor]:
+    """Open pipeline and sensors and bring them to the point of the first frame."""
     config = request.loaded.config
     with ExitStack() as opened:
         opened.callback(keeper.recorder.close)
         pipeline = opened.enter_context(
             Pipeline(config, folder.path, keeper.add, keeper.clock)
         )
-        _announce(request, pipeline)
+        device = keeper.device = _open_device(config, pipeline, folder, keeper.clock)
+        opened.callback(device.stop)
+        _announce(request, pipeline, device)
         pipeline.warm_up()
         request.signals.running = True
         _say(request, f"run folder {folder.path}")
         opened.pop_all()
-    return pipeline
+    return pipeline, device
+
+
+def _open_device(
+    config: Config, pipeline: Pipeline, folder: RunFolder, clock: Clock
+) -> DeviceMonitor:
+    runtime, resources = pipeline.runtime, pipeline.resources
+
+    def on_clock(part: str, permille: int) -> None:
+        if part in resources:
+            runtime.clock_changed(part, permille)
+
+    periods_ns = {plan.spec.period_ns for plan in pipeline.plans}
+    frame_rates = [1e9 / each for each in periods_ns if each]
+    return open_monitor(
+        config.telemetry.sensors, folder.device, clock, frame_rates, on_clock
+    )
 
 
 def _write(folder: RunFolder, facts: RunFacts, summary: Mapping[str, Any]) -> bool:
@@ -113,7 +145,7 @@ def _write(folder: RunFolder, facts: RunFacts, summary: Mapping[str, Any]) -> bo
     try:
         folder.write_summary(summary)
         folder.write_environment(facts.environment)
-        folder.write_report(_report(summary, folder))
+        folder.write_report(_report(summary, folder, facts.measured_from_ns))
     except EdgepipeError as error:
         log.error("%s", error)
         return False
@@ -142,23 +174,38 @@ class _Keeper:
             stage_names(config),
         )
         self.recorder = Recorder(folder.frames, self.clock, FRAMES)
+        self.device: DeviceMonitor | None = None
+        """Set before the first frame."""
 
     def add(self, record: FrameRecord) -> None:
         """Called by the runtime, under its lock."""
-        self.statistics.add(record)
+        throttled = self.device is not None and self.device.throttled
+        self.statistics.add(record, throttled=throttled)
         self.recorder.add(record)
 
 
-def _report(summary: Mapping[str, Any], folder: RunFolder) -> str:
+def _report(
+    summary: Mapping[str, Any], folder: RunFolder, measured_from_ns: int
+) -> str:
     size = folder.frames.stat().st_size
     if size > MOST_LOG_BYTES:
         warning = f"frames.arrow has {size >> 20} MiB: too much to draw charts from"
         return render_report(summary, (), warning)
     log = read_frames(folder.frames)
-    return render_report(summary, log.records(), log.warning)
+    return render_report(
+        summary, log.records(), log.warning, _device_log(folder), measured_from_ns
+    )
 
 
-def _announce(request: Request, pipeline: Pipeline) -> None:
+def _device_log(folder: RunFolder) -> DeviceLog | None:
+    """The log of the sensors, if there is one that can be drawn from."""
+    path = folder.device
+    if not path.exists() or path.stat().st_size > MOST_LOG_BYTES:
+        return None
+    return read_device(path)
+
+
+def _announce(request: Request, pipeline: Pipeline, device: DeviceMonitor) -> None:
     """Say what was chosen, before it runs."""
     for warning in pipeline.warnings():
         log.warning("%s", warning)
@@ -172,6 +219,7 @@ def _announce(request: Request, pipeline: Pipeline) -> None:
         _say(request, f"stream {stream.id}: {hide_credentials(stream.source.uri)}")
         for branch in stream.branches:
             _say(request, f"stream {branch.id}: branch of {stream.id}")
+    _say(request, f"power {power_line(device)}")
 
 
 def _say(request: Request, text: str) -> None:
@@ -181,6 +229,7 @@ def _say(request: Request, text: str) -> None:
 def _measure(
     request: Request,
     pipeline: Pipeline,
+    device: DeviceMonitor,
     keeper: _Keeper,
     started: datetime,
 ) -> RunFacts:
@@ -188,10 +237,13 @@ def _measure(
     runtime = pipeline.runtime
     interval_ns = pipeline.config.run.switch_interval_ns
     keeper.recorder.start()
+    device.start()
     try:
+        idle = _measure_idle(request, device, pipeline.clock)
         with Housekeeping(pipeline.clock, interval_ns) as house:
-            watch = _Watch(pipeline, house)
+            watch = _Watch(pipeline, device, house)
             runtime.start(request.warm_up_ns, request.duration_ns)
+            device.begin(runtime.measure_from_ns)
             end_ns = (
                 None
                 if request.duration_ns is None
@@ -201,18 +253,38 @@ def _measure(
                 request.duration_ns, pipeline, enabled=not request.as_json
             ) as bar:
                 until_ns = _wait(request, end_ns, pipeline, watch, bar)
+                device.end(until_ns)
                 forced = _stop(pipeline)
+                wait_for_readings(device, pipeline.clock, until_ns)
     finally:
         recorder = keeper.recorder.close()
+        device.stop()
     pipeline.outlet.close()
-    return _facts(request, pipeline, started, until_ns, forced, watch, keeper, recorder)
+    return _facts(
+        request, pipeline, started, until_ns, forced, watch, keeper, recorder, idle
+    )
+
+
+def _measure_idle(
+    request: Request, device: DeviceMonitor, clock: Clock
+) -> Window | None:
+    length_ns = request.loaded.config.telemetry.sensors.idle_ns
+    if length_ns is None:
+        length_ns = BENCH_IDLE_NS if request.command == "bench" else 0
+    if device.has_power and length_ns:
+        _say(request, f"measuring idle power for {length_ns / 1e9:g} s")
+    signals = request.signals
+    return measure_idle(device, length_ns, clock, lambda: signals.received is not None)
 
 
 class _Watch:
     """What the main thread does while others work: measure, check, clean up."""
 
-    def __init__(self, pipeline: Pipeline, house: Housekeeping) -> None:
+    def __init__(
+        self, pipeline: Pipeline, device: DeviceMonitor, house: Housekeeping
+    ) -> None:
         self._runtime = pipeline.runtime
+        self.device = device
         self._house = house
         self._interval_ns = house.switch_interval_ns
         self._sampler = ProcessSampler()
@@ -223,6 +295,7 @@ class _Watch:
     def tick(self, now_ns: int, *, measured: bool) -> None:
         """To be called each TICK_S; ``measured``: whether the warm-up is over."""
         self._house.tick(idle=not self._runtime.jobs_running)
+        self.device.watch()
         if measured and (
             self._sampled_ns is None or now_ns - self._sampled_ns >= SAMPLE_NS
         ):
@@ -299,6 +372,7 @@ def _facts(
     watch: _Watch,
     keeper: _Keeper,
     recorder: RecorderFacts,
+    idle: Window | None,
 ) -> RunFacts:
     card, runtime = pipeline.card, pipeline.runtime
     moves = [
@@ -347,12 +421,15 @@ def _facts(
         forced_stop=forced,
         config_hash=request.loaded.sha256,
         environment=collect_environment(sys.argv, pipeline.threads())
-        | {"placement": runtime.placed},
+        | {
+            "placement": runtime.placed,
+            "board": board_facts(Tree(Path(pipeline.config.telemetry.sensors.root))),
+        },
         process=watch.process(keeper.statistics.delivered),
         recorder=recorder,
         sink_failures=pipeline.outlet.failures,
         stage_errors=runtime.stage_errors(),
-        warnings=pipeline.warnings(),
+        warnings=[*pipeline.warnings(), *watch.device.warnings],
         unrecorded=runtime.lost_records,
         irregularities=watch.irregularities,
         moves=moves,
@@ -360,6 +437,11 @@ def _facts(
         source_events=runtime.source_events,
         source_history=history,
         preflight=request.preflight,
+        device=watch.device.facts(
+            (runtime.measure_from_ns, until_ns),
+            None if idle is None else (idle.start_ns, idle.end_ns),
+        ),
+        power_required=pipeline.config.telemetry.sensors.require_power,
     )
 
 

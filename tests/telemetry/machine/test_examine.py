@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from edgepipe.telemetry.machine.examine import Looks, Machine, examine_machine, findings
 from edgepipe.telemetry.machine.finding import Area, Finding, Level
-from edgepipe.telemetry.machine.here import sensors_of
 from edgepipe.telemetry.machine.text import WIDTH, render_machine
 from edgepipe.telemetry.machine.verdict import fitness
+from edgepipe.telemetry.sensors.discover import find_sensors
 from edgepipe.telemetry.sensors.tree import Handle, Tree
 from tests.telemetry.boards import NAMES, Boards, files_of, renumbered, write
 
@@ -32,7 +32,7 @@ def nothing() -> None:
 
 
 def examined(tree: Tree, pause: Callable[[], None] = nothing) -> Machine:
-    sensors = sensors_of(tree, count(0, 1_000_000).__next__)
+    sensors = find_sensors("auto", tree, count(0, 1_000_000).__next__)
     return examine_machine(tree, Looks(sensors=sensors, pause=pause))
 
 

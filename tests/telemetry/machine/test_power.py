@@ -4,7 +4,8 @@ import pytest
 
 from edgepipe.telemetry.machine.finding import Level
 from edgepipe.telemetry.machine.power import examine_power, judge_power
-from edgepipe.telemetry.machine.probe import Look, Measured
+from edgepipe.telemetry.machine.probe import Measured
+from edgepipe.telemetry.sensors.look import Look
 from edgepipe.telemetry.sensors.reading import Channel, Kind, Reading, Scope
 from edgepipe.telemetry.sensors.sensor import Pace
 from edgepipe.telemetry.sensors.totals import Total

@@ -91,6 +91,23 @@ def test_each_sensor_is_read_at_its_pace() -> None:
     assert (fast.reads, medium.reads, slow.reads) == (48, 10, 2)
 
 
+@pytest.mark.parametrize(
+    ("paces", "rate_hz"),
+    [
+        ([Pace.SLOW], 1.0),
+        ([Pace.SLOW, Pace.MEDIUM], 9.4),
+        ([Pace.SLOW, Pace.MEDIUM, Pace.FAST], 47.0),
+    ],
+)
+def test_there_are_no_more_sweeps_than_a_sensor_wants(
+    paces: list[Pace], rate_hz: float
+) -> None:
+    clock = ManualClock()
+    sensors = [Counting(pace.value, clock, pace) for pace in paces]
+    sampler = Sampler(sensors, clock, 47.0, lambda _: None)
+    assert sampler.statistics().rate_hz == rate_hz
+
+
 def test_sweeps_that_are_overdue_are_left_out_and_counted() -> None:
     clock = ManualClock()
     rig = Rig(Counting("power", clock), rate_hz=10, clock=clock)
