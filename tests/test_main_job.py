@@ -139,6 +139,7 @@ def test_the_run_folder_holds_what_is_needed_to_judge_and_repeat_it(done: Path) 
     assert names == {
         "summary.json",
         "frames.arrow",
+        "device.arrow",
         "config.yaml",
         "environment.json",
         "report.html",
@@ -178,8 +179,8 @@ def test_threads_of_a_run_are_bounded_by_what_the_configuration_grants(
     summary = json.loads(done.stdout)
     cores, workers = os.cpu_count() or 1, 2 + len(streams)
     threads = summary["process"]["threads"]
-    # The main thread, the timer, the frame log, and two of libraries.
-    assert threads["end"] <= threads["start"] <= cores + workers + 5
+    # The main thread, the timer, two logs, the sensors, and two of libraries.
+    assert threads["end"] <= threads["start"] <= cores + workers + 7
 
 
 def test_a_real_recording_with_several_streams_of_unequal_importance(

@@ -15,7 +15,7 @@ from edgepipe.telemetry.sensors.tegrastats import find_tegrastats
 from edgepipe.telemetry.sensors.totals import choose_totals
 from edgepipe.telemetry.sensors.tree import Tree
 
-NONE_WANTED = "not measured: telemetry.sensors.kind is none"
+NONE_WANTED = "no sensor is wanted: telemetry.sensors.kind is none"
 
 _HERE = Path("/")
 

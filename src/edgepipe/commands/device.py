@@ -60,7 +60,7 @@ def power_line(monitor: DeviceMonitor) -> str:
     """What will tell of power, for people."""
     equipment = monitor.equipment
     if not equipment.totals:
-        return equipment.no_power
+        return f"not measured: {equipment.no_power}"
     first = equipment.totals[0]
     source = ", ".join(dict.fromkeys(each.source for each in first.channels))
     return f"{first.scope.value}: {first.rule} ({source}), {monitor.rate_hz:g} Hz"
